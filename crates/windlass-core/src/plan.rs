@@ -1,0 +1,3 @@
+//! Plans.
+
+pub mod spec;

@@ -1,0 +1,3 @@
+//! The `windlass` executable.
+
+fn main() {}
