@@ -117,8 +117,6 @@ ids! {
     QueueName
     /// One write, so that a repeat of it can be told from a second one.
     OpId
-    /// One event.
-    EventId
 }
 
 #[cfg(test)]

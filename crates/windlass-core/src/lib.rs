@@ -2,9 +2,19 @@
 //! Nothing here does I/O, reads a clock or knows a runtime: time, randomness and state are handed
 //! in, decisions are handed back.
 
+pub mod by;
+pub mod checkpoint;
+pub mod event;
+pub mod failure;
+pub mod fence;
 pub mod id;
 pub mod json;
+pub mod lock;
 pub mod plan;
+pub mod port;
+pub mod projection;
+pub mod refused;
 pub mod retry;
 pub mod stage;
+pub mod task;
 pub mod time;
