@@ -1,3 +1,4 @@
 //! Plans.
 
+pub mod file;
 pub mod spec;
