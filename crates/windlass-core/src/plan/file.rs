@@ -74,3 +74,6 @@ pub fn parse(text: &str, format: Format) -> Result<PlanFile, Problems> {
     let plan = tree.and_then(|tree| plan::decode(&tree, &mut problems));
     problems.or(plan)
 }
+
+#[cfg(test)]
+mod tests;
