@@ -4,6 +4,7 @@ use crate::retry::Retry;
 use crate::stage::{Action, Expect, TIMEOUT_MS};
 use std::path::Path;
 
+mod broken;
 
 const YAML: &str = include_str!("../../../tests/data/every-key.yaml");
 const TOML: &str = include_str!("../../../tests/data/every-key.toml");
