@@ -5,6 +5,8 @@ use crate::stage::{Action, Expect, TIMEOUT_MS};
 use std::path::Path;
 
 mod broken;
+mod generate;
+mod property;
 
 const YAML: &str = include_str!("../../../tests/data/every-key.yaml");
 const TOML: &str = include_str!("../../../tests/data/every-key.toml");
