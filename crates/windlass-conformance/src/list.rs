@@ -71,4 +71,33 @@ scenarios! { $
         a_step_is_whole_or_not_at_all,
         a_claimer_gives_back_only_what_it_has,
     }
+    race::{
+        one_of_sixteen_gets_the_lock,
+        one_of_sixteen_takes_the_named_task,
+        one_of_sixteen_creates_the_plan,
+        sixteen_repeats_of_one_operation_are_done_once,
+        one_of_sixteen_writes_the_plan_at_a_version,
+        one_of_sixteen_writes_the_next_checkpoint,
+        max_concurrency_holds_against_sixteen_rivals,
+        fences_are_unique_and_grow,
+        requests_and_boundaries_cross_without_a_loss,
+        the_highest_of_sixteen_fences_stays,
+    }
+    repeat::{
+        an_owners_write_is_done_once,
+        an_owners_repeat_is_answered_before_it_is_judged,
+        a_claimers_write_is_done_once,
+        a_persons_write_is_done_once,
+        a_persons_repeat_long_after_is_answered_as_before,
+        a_repeated_take_and_beat_change_nothing,
+        repeated_lock_calls_are_safe,
+    }
+    restart::{
+        every_kind_of_row_is_there_after_a_restart,
+        an_attempt_goes_on_after_a_restart_of_the_store,
+        fences_grow_over_restarts,
+        fences_and_versions_hold_after_a_restart,
+        leases_outlive_a_restart_and_still_end,
+        what_was_purged_or_released_stays_away,
+    }
 }

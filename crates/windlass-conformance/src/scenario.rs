@@ -3,3 +3,6 @@
 
 pub mod compare;
 pub mod fence;
+pub mod race;
+pub mod repeat;
+pub mod restart;
