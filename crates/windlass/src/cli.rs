@@ -61,6 +61,9 @@ struct BenchStore {
     /// Tasks stored for loads, lists and reopening.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1_000..=10_000_000))]
     tasks: Option<u32>,
+    /// Only the workloads whose name holds this; the machine's limits are always measured.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
     /// How the figures are printed.
     #[arg(short, long, value_enum, default_value = "table")]
     output: Output,
@@ -96,10 +99,17 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Bench(Bench::Store(args)) => {
             let scale = if args.quick { bench::Scale::QUICK } else { bench::Scale::FULL };
             let scale = bench::Scale { tasks: args.tasks.unwrap_or(scale.tasks), ..scale };
-            let rows = bench::store::run(args.folder.as_deref(), scale, &settings, &mut |row| match args.output {
-                Output::Table => println!("{row}"),
-                Output::Json => println!("{}", row.json()),
-            })?;
+            let rows =
+                bench::store::run(
+                    args.folder.as_deref(),
+                    scale,
+                    args.only.as_deref(),
+                    &settings,
+                    &mut |row| match args.output {
+                        Output::Table => println!("{row}"),
+                        Output::Json => println!("{}", row.json()),
+                    },
+                )?;
             let missed = rows.iter().filter(|row| row.pass == Some(false)).count();
             let judged = rows.iter().filter(|row| row.pass.is_some()).count();
             eprintln!("{} of {judged} bars passed", judged - missed);

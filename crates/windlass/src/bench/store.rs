@@ -14,12 +14,17 @@ use crate::open::{StoreUrl, Stores, open};
 use crate::settings::Settings;
 
 const CALLERS: [u32; 3] = [1, 16, 256];
+const BOUNDARY: &str = "boundary commit";
+const LOCKS: &str = "lock acquire+release";
+const LOADS: &str = "load task+checkpoint";
+const LISTS: &str = "list page of 100";
 
-/// Measures everything on the embedded store in `folder` (a temporary one unless given) and hands
-/// each row to `show` as it comes.
+/// Measures everything, or `only` the workloads whose name holds that, on the embedded store in
+/// `folder` (a temporary one unless given), and hands each row to `show` as it comes.
 pub fn run(
     folder: Option<&Path>,
     scale: Scale,
+    only: Option<&str>,
     settings: &Settings,
     show: &mut dyn FnMut(&Row),
 ) -> anyhow::Result<Vec<Row>> {
@@ -32,14 +37,17 @@ pub fn run(
         folder.display()
     );
     let mut report = Report { rows: Vec::new(), show };
+    let wanted = |workload: &str| only.is_none_or(|only| workload.contains(only));
     report.add(limit::sync(folder, scale.run)?);
     let single = limit::engine(folder, 1, scale.run)?;
     let batch = limit::engine(folder, 100, scale.run)?;
     report.add(single.clone());
     report.add(batch.clone());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
-    runtime.block_on(calls(folder, scale, settings, &mut report, &single, &batch))?;
-    reopen::run(folder, scale, &mut report)?;
+    runtime.block_on(calls(folder, scale, &wanted, settings, &mut report, &single, &batch))?;
+    if wanted("reopen") {
+        reopen::run(folder, scale, &mut report)?;
+    }
     Ok(report.rows)
 }
 
@@ -59,6 +67,7 @@ impl Report<'_> {
 async fn calls(
     folder: &Path,
     scale: Scale,
+    wanted: &dyn Fn(&str) -> bool,
     settings: &Settings,
     report: &mut Report<'_>,
     single: &Row,
@@ -72,7 +81,7 @@ async fn calls(
         let step = fixture::plan(plan, 1_000, &instance)?;
         stores.state.commit(&[step]).await?.into_iter().next().context("no answer")??;
     }
-    for (plan, callers) in CALLERS.into_iter().enumerate() {
+    for (plan, callers) in CALLERS.into_iter().enumerate().filter(|_| wanted(BOUNDARY)) {
         let mut tasks = Vec::new();
         for n in 0..callers {
             tasks.push(Running::begin(&stores, &instance, fixture::task_id(plan as u32, n)?).await?);
@@ -92,13 +101,13 @@ async fn calls(
         };
         report.add(Row { disk_bytes: Some(super::disk_bytes(&data)?), ..row });
     }
-    for callers in CALLERS {
+    for callers in CALLERS.into_iter().filter(|_| wanted(LOCKS)) {
         report.add(locks(&stores, callers, scale.run).await?);
     }
-    for callers in CALLERS {
+    for callers in CALLERS.into_iter().filter(|_| wanted(LOADS)) {
         report.add(loads(&stores, callers, scale.run).await?);
     }
-    for callers in CALLERS {
+    for callers in CALLERS.into_iter().filter(|_| wanted(LISTS)) {
         report.add(lists(&stores, callers, scale.run).await?);
     }
     Ok(())
@@ -139,7 +148,7 @@ where
 async fn boundaries(stores: &Stores, tasks: Vec<Running>, callers: u32, run: Duration) -> anyhow::Result<Row> {
     anyhow::ensure!(tasks.len() == callers as usize);
     let state = stores.state.clone();
-    drive("boundary commit", "commits", tasks, run, move |mut task: Running, _| {
+    drive(BOUNDARY, "commits", tasks, run, move |mut task: Running, _| {
         let state = state.clone();
         async move {
             let step = task.boundary()?;
@@ -158,7 +167,7 @@ async fn locks(stores: &Stores, callers: u32, run: Duration) -> anyhow::Result<R
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
     let locks = stores.locks.clone();
-    drive("lock acquire+release", "pairs", wants, run, move |want: Acquire, _| {
+    drive(LOCKS, "pairs", wants, run, move |want: Acquire, _| {
         let locks = locks.clone();
         async move {
             let holder =
@@ -173,7 +182,7 @@ async fn locks(stores: &Stores, callers: u32, run: Duration) -> anyhow::Result<R
 
 async fn loads(stores: &Stores, callers: u32, run: Duration) -> anyhow::Result<Row> {
     let state = stores.state.clone();
-    drive("load task+checkpoint", "loads", (0..callers).collect(), run, move |caller: u32, turn| {
+    drive(LOADS, "loads", (0..callers).collect(), run, move |caller: u32, turn| {
         let state = state.clone();
         async move {
             let task = fixture::task_id(2, (caller + turn as u32 * 7) % 1_000)?;
@@ -189,7 +198,7 @@ async fn loads(stores: &Stores, callers: u32, run: Duration) -> anyhow::Result<R
 
 async fn lists(stores: &Stores, callers: u32, run: Duration) -> anyhow::Result<Row> {
     let state = stores.state.clone();
-    drive("list page of 100", "pages", (0..callers).collect(), run, move |caller: u32, turn| {
+    drive(LISTS, "pages", (0..callers).collect(), run, move |caller: u32, turn| {
         let state = state.clone();
         async move {
             let statuses = if turn % 2 == 0 { Statuses::of(&[TaskStatus::Pending]) } else { Statuses::NONE };
