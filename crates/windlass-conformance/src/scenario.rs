@@ -3,6 +3,9 @@
 
 pub mod compare;
 pub mod fence;
+pub mod lock;
 pub mod race;
 pub mod repeat;
 pub mod restart;
+pub mod retention;
+pub mod work;
