@@ -131,4 +131,33 @@ scenarios! { $
         old_operations_are_forgotten,
         old_instances_are_forgotten,
     }
+    odd::{
+        unicode_comes_back_as_it_was_given,
+        ids_that_differ_in_case_only_are_different,
+        ids_of_every_length_are_kept_apart,
+        sixty_four_bit_numbers_are_exact,
+        a_mebibyte_is_kept_whole,
+        the_far_future_does_not_wrap,
+        empty_things_are_things,
+        a_batch_has_a_bound,
+    }
+    paging::{
+        lists_have_an_order_that_pages_do_not_change,
+        every_filter_lets_through_what_it_says,
+        interrupted_tasks_are_those_whose_owners_lease_expired,
+        a_record_that_is_there_all_along_is_listed_once,
+        a_cursor_outlives_what_it_stands_on,
+        the_last_page_has_no_next,
+        bad_limits_and_cursors_are_refused,
+        locked_tenants_are_listed_by_id,
+    }
+    wake::{
+        a_change_before_the_call_is_not_lost,
+        a_waiter_is_woken_by_new_work,
+        a_waiter_is_woken_by_a_request,
+        a_waiter_is_woken_by_a_free_slot,
+        a_waiter_is_woken_by_a_lock_that_changed,
+        every_waiter_is_woken,
+        a_call_that_does_not_wait_answers_at_once,
+    }
 }
