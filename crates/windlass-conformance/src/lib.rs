@@ -1,12 +1,7 @@
 //! The contract of the ports. [`scenario`] holds what every store must do, by theme; [`list`] names
 //! each of it once and gives a store its tests ([`suite!`]); [`random`] compares a store with the
 //! plain in-memory [`model`], call by call. It knows the ports and no store.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a contract is a test: it panics when it is broken"
-)]
+#![expect(clippy::expect_used, clippy::panic, reason = "a contract is a test: it panics when it is broken")]
 
 pub mod harness;
 pub mod list;

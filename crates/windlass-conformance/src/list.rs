@@ -44,6 +44,29 @@ macro_rules! scenarios {
 }
 
 scenarios! { $
+    work::{
+        a_created_plan_is_read_back_as_it_was_given,
+        an_answer_per_key_in_order,
+        a_tally_follows_every_move,
+        a_history_keeps_the_newest_events,
+        ready_tasks_are_handed_out_in_order,
+        nothing_is_ready_without_a_live_conductor,
+        an_instance_without_a_lease_takes_nothing,
+        a_named_task_is_taken_where_there_is_something_to_run,
+        what_is_asked_to_start_is_handed_out_once,
+        a_beat_tells_what_is_wanted_of_an_instances_tasks,
+        a_tenants_latest_task_is_the_one_started_last,
+        a_person_may_replace_a_checkpoint,
+    }
+    lock::{
+        a_held_lock_is_refused_to_another_task,
+        an_expired_lock_is_granted_with_a_higher_fence,
+        a_renewed_lock_runs_from_now,
+        a_batch_of_locks_is_judged_one_by_one,
+        a_frozen_tenant_is_locked_to_everybody,
+        a_forced_release_ends_a_lock,
+        purged_locks_are_the_expired_ones,
+    }
     fence::{
         a_boundary_is_one_commit_of_state_checkpoint_and_events,
         a_late_commit_of_this_task_is_refused,
@@ -99,5 +122,42 @@ scenarios! { $
         fences_and_versions_hold_after_a_restart,
         leases_outlive_a_restart_and_still_end,
         what_was_purged_or_released_stays_away,
+    }
+    retention::{
+        an_ended_plan_goes_with_everything_of_it,
+        nothing_live_is_forgotten,
+        a_retry_lifts_expiry,
+        a_large_plan_goes_in_bounded_calls,
+        old_operations_are_forgotten,
+        old_instances_are_forgotten,
+    }
+    odd::{
+        unicode_comes_back_as_it_was_given,
+        ids_that_differ_in_case_only_are_different,
+        ids_of_every_length_are_kept_apart,
+        sixty_four_bit_numbers_are_exact,
+        a_mebibyte_is_kept_whole,
+        the_far_future_does_not_wrap,
+        empty_things_are_things,
+        a_batch_has_a_bound,
+    }
+    paging::{
+        lists_have_an_order_that_pages_do_not_change,
+        every_filter_lets_through_what_it_says,
+        interrupted_tasks_are_those_whose_owners_lease_expired,
+        a_record_that_is_there_all_along_is_listed_once,
+        a_cursor_outlives_what_it_stands_on,
+        the_last_page_has_no_next,
+        bad_limits_and_cursors_are_refused,
+        locked_tenants_are_listed_by_id,
+    }
+    wake::{
+        a_change_before_the_call_is_not_lost,
+        a_waiter_is_woken_by_new_work,
+        a_waiter_is_woken_by_a_request,
+        a_waiter_is_woken_by_a_free_slot,
+        a_waiter_is_woken_by_a_lock_that_changed,
+        every_waiter_is_woken,
+        a_call_that_does_not_wait_answers_at_once,
     }
 }

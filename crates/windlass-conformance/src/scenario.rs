@@ -3,6 +3,12 @@
 
 pub mod compare;
 pub mod fence;
+pub mod lock;
+pub mod odd;
+pub mod paging;
 pub mod race;
 pub mod repeat;
 pub mod restart;
+pub mod retention;
+pub mod wake;
+pub mod work;

@@ -110,7 +110,7 @@ impl Draft {
 #[must_use]
 pub fn empty(op: &str) -> Step {
     Step {
-        op: Op { id: id(op), digest: 1 },
+        op: Op { id: id(&short(op)), digest: 1 },
         by: Writer::Person(id("Zoë")),
         plan: None,
         tasks: Vec::new(),
@@ -118,6 +118,15 @@ pub fn empty(op: &str) -> Step {
         ask: None,
         events: Vec::new(),
         answer: None,
+    }
+}
+
+/// An operation's name is what it does and to what; one that would be too long for an id is folded.
+fn short(op: &str) -> String {
+    let fold = |sum: u64, byte: u8| sum.wrapping_mul(0x0100_0000_01b3) ^ u64::from(byte);
+    match op.len() {
+        0..=64 => op.to_owned(),
+        _ => format!("{:.40}-{:x}", op, op.bytes().fold(0xcbf2_9ce4_8422_2325, fold)),
     }
 }
 
