@@ -76,6 +76,7 @@ const CORE_USES: &[(&str, Uses, &str)] = &[
     ("serde_json", Uses::Code, "users' JSON is kept as they wrote it"),
     ("thiserror", Uses::Code, "refusals are values that callers match on"),
     ("toml", Uses::Code, "plan files in TOML, with line and column"),
+    ("toml_parser", Uses::Code, "bounds the depth of a TOML file before it is read"),
     ("proptest", Uses::Tests, "rules are tested over generated values"),
 ];
 

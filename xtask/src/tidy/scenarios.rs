@@ -38,7 +38,7 @@ fn unlisted(tree: &Tree) -> Vec<Problem> {
                 problems.push(Problem::new(
                     format!("{path}:{line}"),
                     format!("the scenario {name} is not in the list, so no store runs it"),
-                    format!("add `{name},` to {LIST}"),
+                    format!("add it to {LIST}"),
                 ));
             }
         }
@@ -53,18 +53,18 @@ fn unlisted(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// The entries of `scenarios! { … }`, as `module::name`. What is commented out is not listed.
+/// The entries of `scenarios! { theme::{ name, … } … }`, as `theme::name`. What is commented out is not listed.
 fn listed(list: &str) -> Vec<String> {
     let code = without_comments(list);
     let mut names = Vec::new();
     for (at, call) in code.match_indices("scenarios!") {
-        let body = code[at + call.len()..].trim_start();
-        let words = bracketed(body).unwrap_or_default().split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
-        let paths = words.filter(|word| word.contains("::"));
-        names.extend(paths.map(|path| {
-            let path = path.trim_start_matches("crate::").trim_start_matches("scenario::");
-            path.to_owned()
-        }));
+        let body = bracketed(code[at + call.len()..].trim_start()).unwrap_or_default();
+        for (at, colons) in body.match_indices("::") {
+            let theme = body[..at].rsplit(|c: char| !(c.is_alphanumeric() || c == '_')).next().unwrap_or_default();
+            let group = bracketed(&body[at + colons.len()..]).unwrap_or_default();
+            let entries = group.split(',').map(str::trim).filter(|name| !name.is_empty());
+            names.extend(entries.map(|name| format!("{theme}::{name}")));
+        }
     }
     names
 }
