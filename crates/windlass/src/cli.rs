@@ -64,6 +64,9 @@ struct BenchStore {
     /// Only the workloads whose name holds this; the machine's limits are always measured.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+    /// Exit with 3 when a bar is missed.
+    #[arg(long)]
+    strict: bool,
     /// How the figures are printed.
     #[arg(short, long, value_enum, default_value = "table")]
     output: Output,
@@ -78,7 +81,7 @@ enum Output {
 }
 
 /// Runs the command line: 0 when all is well, 1 when something failed, 2 when the call was wrong,
-/// 3 when a bench missed a bar.
+/// 3 when a strict bench missed a bar.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     match run(cli) {
@@ -113,7 +116,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             let missed = rows.iter().filter(|row| row.pass == Some(false)).count();
             let judged = rows.iter().filter(|row| row.pass.is_some()).count();
             eprintln!("{} of {judged} bars passed", judged - missed);
-            Ok(if missed == 0 { ExitCode::SUCCESS } else { ExitCode::from(3) })
+            Ok(if missed > 0 && args.strict { ExitCode::from(3) } else { ExitCode::SUCCESS })
         }
     }
 }
@@ -125,7 +128,11 @@ fn check(file: &std::path::Path) -> anyhow::Result<ExitCode> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     match parse(&text, format) {
         Ok(plan) => {
-            println!("{}: plan {} with {} tasks is valid", file.display(), plan.name, plan.tasks.len());
+            let tasks = match plan.tasks.len() {
+                1 => "1 task".to_owned(),
+                n => format!("{n} tasks"),
+            };
+            println!("{}: plan {} with {tasks} is valid", file.display(), plan.name);
             Ok(ExitCode::SUCCESS)
         }
         Err(problems) => {
