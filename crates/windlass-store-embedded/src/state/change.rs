@@ -87,13 +87,13 @@ impl Entries {
     }
 }
 
-/// Whether somebody may be waiting for this: work became ready, something was asked, a slot is free.
+/// Whether somebody may be waiting for this: work became ready, a slot is free. (What is asked always
+/// wakes, even if it was asked before.)
 fn wakes(old: Option<&TaskRow>, new: &TaskRow) -> bool {
     let Some(old) = old else { return true };
     let ready = new.task.is_ready(&new.control) && !old.task.is_ready(&old.control);
-    let asked = new.control != old.control && !new.control.is_empty();
     let freed = old.task.takes_slot() && !new.task.takes_slot();
-    ready || asked || freed
+    ready || freed
 }
 
 impl PlanChange {

@@ -64,6 +64,7 @@ struct Draft {
     specs: Vec<(TaskId, TaskSpec)>,
     tenants: Vec<(TenantId, TenantRow)>,
     checkpoint: CheckpointPut,
+    asked: bool,
     /// Which task the answer and the checkpoint are about.
     subject: Option<usize>,
     answer: Option<windlass_core::json::Json>,
@@ -86,6 +87,7 @@ fn judge(tx: &Tx<'_>, step: Step, now: Ms) -> Result<Judgement, Stop> {
         specs: Vec::new(),
         tenants: Vec::new(),
         checkpoint,
+        asked: ask.is_some(),
         subject: None,
         answer,
     };
@@ -321,6 +323,7 @@ impl Draft {
 
     fn write(mut self: Box<Self>, tx: &mut Tx<'_>) -> Result<Stepped, PortError> {
         let stepped = self.stepped();
+        tx.state_changed |= self.asked;
         self.write_op(tx, &stepped)?;
         if let Some(subject) = self.subject {
             let id = &self.tasks[subject].new.task.id;
