@@ -8,6 +8,7 @@ use crate::event::{At, Begun, Event, Fact};
 use crate::failure::{Failure, FailureKind};
 use crate::fence::Fence;
 use crate::id::StageName;
+use crate::plan::spec::{OnConflict, OnFailure, PlanSpec, Recovery};
 use crate::projection;
 use crate::task::command::Standing;
 use crate::task::range::Range;
@@ -220,4 +221,15 @@ pub(crate) fn golden(path: &str, found: &str) {
     }
     let kept = std::fs::read_to_string(&file).unwrap_or_default();
     assert_eq!(found, kept, "{path} differs; if the change is meant: WINDLASS_BLESS=1, and read the difference");
+}
+
+pub(crate) fn plan_spec() -> PlanSpec {
+    PlanSpec {
+        max_concurrency: 5,
+        on_conflict: OnConflict::Skip,
+        on_failure: OnFailure::Continue,
+        recovery: Recovery::Manual,
+        retry_limit: None,
+        stages: Vec::new(),
+    }
 }
