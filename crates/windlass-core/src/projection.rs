@@ -53,9 +53,14 @@ pub fn apply(task: Option<Task>, event: &Event) -> Result<Task, Misfit> {
 fn fits(task: &Task, fact: &Fact) -> bool {
     let runs = task.status.is_running();
     match fact {
-        Fact::StageStarted(at) | Fact::StageCompleted { at, .. } | Fact::StageFailed { at, .. } => {
-            runs && at.index < task.stages
-        }
+        Fact::TaskCreated { .. } => false,
+        Fact::StageStarted(at) | Fact::StageFailed { at, .. } => match task.attempt {
+            Some(Attempt { range, done, .. }) if task.status == TaskStatus::RollingBack => {
+                done < range.len() && at.index < range.to
+            }
+            _ => runs && at.index == task.completed && at.index < task.stages,
+        },
+        Fact::StageCompleted { .. } => runs,
         Fact::TaskPauseRequested | Fact::TaskCancelRequested | Fact::ApprovalWanted { .. } => {
             task.status == TaskStatus::Running
         }
