@@ -158,9 +158,15 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Back to where only `completed` stages are done: what a retry from a named stage does.
+    /// Back to where only `completed` stages are done: what a retry from a named stage does. What the
+    /// others returned goes too: a stage is told what earlier stages returned, in its own pass.
     pub fn truncate(&mut self, completed: u32) {
         self.completed_stages.truncate(completed as usize);
+        let kept = |name: &str| self.completed_stages.iter().any(|stage| stage.as_str() == name);
+        let mut context: BTreeMap<String, Json> = self.context_data.to().unwrap_or_default();
+        context.retain(|name, _| kept(name));
+        self.stage_durations.retain(|stage, _| kept(stage.as_str()));
+        self.context_data = Json::of(&context).unwrap_or_else(|_| Json::null());
         self.last_completed_stage_index = self.completed_stages.len() as i32 - 1;
     }
 

@@ -190,6 +190,12 @@ impl Fact {
         }
     }
 
+    /// Whether it is about a task or its tenant, not about a plan.
+    #[must_use]
+    pub fn is_about_task(&self) -> bool {
+        !self.name().starts_with("Plan")
+    }
+
     /// The fact that begins what a person asked for.
     #[must_use]
     pub fn begins(kind: StartKind, begun: Begun) -> Fact {

@@ -38,6 +38,8 @@ pub enum FailureKind {
     Rejected,
     /// State could not be kept.
     Persistence,
+    /// Its instance was lost while it ran.
+    Interrupted,
 }
 
 impl Failure {

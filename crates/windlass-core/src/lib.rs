@@ -18,3 +18,6 @@ pub mod retry;
 pub mod stage;
 pub mod task;
 pub mod time;
+
+#[cfg(test)]
+mod fixture;

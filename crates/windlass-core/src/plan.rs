@@ -98,7 +98,7 @@ pub const fn after(from: PlanStatus, by: PlanMove) -> Option<PlanStatus> {
         (Running | Paused, PlanMove::Complete) => Completed,
         (Running | Paused, PlanMove::Fail) => Failed,
         (Ready | Running | Paused, PlanMove::Cancel) => Cancelled,
-        (Completed | Failed | Cancelled | Running | Paused, PlanMove::Reopen) => Running,
+        (Completed | Failed | Cancelled | Running, PlanMove::Reopen) => Running,
         _ => return None,
     })
 }

@@ -4,9 +4,9 @@
 use crate::event::{Begun, Event, Fact};
 use crate::fence::Fence;
 use crate::plan::spec::PlanSpec;
-use crate::plan::{Plan, PlanStatus};
+use crate::plan::{self, Plan, PlanMove, PlanStatus};
 use crate::task::status::{Move, TaskStatus, after};
-use crate::task::{Attempt, AttemptKind, Hold, Task};
+use crate::task::{Attempt, AttemptKind, Cause, Hold, Task};
 use crate::time::Ms;
 
 /// An event that does not fit the state it is applied to: a bug or a damaged history.
@@ -37,6 +37,9 @@ pub fn apply(task: Option<Task>, event: &Event) -> Result<Task, Misfit> {
         Fact::TaskRollbackFailed { .. } => Some(Move::FailRollback),
         _ => None,
     };
+    if !fits(&task, &event.fact) {
+        return Err(misfit(event, &standing(&task)));
+    }
     if let Some(by) = by {
         let to = after(task.status, by).ok_or_else(|| misfit(event, task.status.name()))?;
         settle(&mut task, to, event.at);
@@ -44,6 +47,44 @@ pub fn apply(task: Option<Task>, event: &Event) -> Result<Task, Misfit> {
     task.updated_at = event.at;
     detail(&mut task, event)?;
     Ok(task)
+}
+
+/// Whether a fact may be about a task that stands here, beyond what the table says of its status.
+fn fits(task: &Task, fact: &Fact) -> bool {
+    let runs = task.status.is_running();
+    match fact {
+        Fact::TaskCreated { .. } => false,
+        Fact::StageStarted(at) | Fact::StageFailed { at, .. } => match task.attempt {
+            Some(Attempt { range, done, .. }) if task.status == TaskStatus::RollingBack => {
+                done < range.len() && at.index < range.to
+            }
+            _ => runs && at.index == task.completed && at.index < task.stages,
+        },
+        Fact::StageCompleted { .. } => runs,
+        Fact::TaskPauseRequested | Fact::TaskCancelRequested | Fact::ApprovalWanted { .. } => {
+            task.status == TaskStatus::Running
+        }
+        Fact::StageSkipped(_) => runs || matches!(task.status, TaskStatus::Paused | TaskStatus::Failed),
+        Fact::Approved(_) | Fact::Rejected(_) => {
+            task.status == TaskStatus::Paused && cause(task) == Some(Cause::Approval)
+        }
+        Fact::TaskCompleted { .. } => task.completed == task.stages,
+        Fact::TaskRolledBack => task.attempt.is_some_and(|attempt| attempt.done == attempt.range.len()),
+        Fact::TaskRetryStarted(_) => task.status != TaskStatus::Cancelled || cause(task) == Some(Cause::Conflict),
+        fact => fact.is_about_task(),
+    }
+}
+
+fn cause(task: &Task) -> Option<Cause> {
+    task.hold.as_ref().map(|hold| hold.cause)
+}
+
+fn standing(task: &Task) -> String {
+    let done = match task.attempt {
+        Some(attempt) if task.status == TaskStatus::RollingBack => format!("{} taken back", attempt.done),
+        _ => format!("{} stages done of {}", task.completed, task.stages),
+    };
+    format!("{}, {done}", task.status)
 }
 
 fn misfit(event: &Event, state: &str) -> Misfit {
@@ -110,13 +151,15 @@ fn detail(task: &mut Task, event: &Event) -> Result<(), Misfit> {
             task.fence = begun.fence;
         }
         Fact::StageStarted(at) => task.stage = Some(at.index),
-        Fact::StageCompleted { at, .. } | Fact::StageSkipped(at) | Fact::Approved(at) => done(task, at.index, event)?,
-        Fact::TaskPaused { cause } => {
-            task.stage = None;
-            task.hold = hold(*cause);
+        Fact::StageFailed { failure, .. } => task.failure = Some(failure.clone()),
+        Fact::StageCompleted { at, .. } | Fact::StageSkipped(at) => done(task, at.index, event)?,
+        Fact::Approved(at) => {
+            done(task, at.index, event)?;
+            task.hold = None;
         }
-        Fact::TaskCancelled { cause } => {
-            task.stage = None;
+        Fact::TaskPaused { cause } | Fact::TaskCancelled { cause } => {
+            // At a boundary the next stage may be announced, and has not run. One that failed has.
+            task.stage = task.stage.filter(|_| task.failure.is_some());
             task.hold = hold(*cause);
         }
         Fact::TaskCompleted { context } => {
@@ -137,23 +180,29 @@ fn begin(task: &mut Task, begun: &Begun, kind: AttemptKind, at: Ms) {
     task.owner = Some(begun.instance.clone());
     task.fence = begun.fence;
     task.context = None;
-    // A rollback keeps the mark of the stage whose effect is unknown, in case it must be rolled back again.
-    if kind != AttemptKind::Rollback {
-        task.stage = None;
-    }
+    task.stage = None;
     task.started_at = task.started_at.or(Some(at));
 }
 
 /// A stage is done: forward progress in a run, the rollback's own progress in a rollback.
 fn done(task: &mut Task, index: u32, event: &Event) -> Result<(), Misfit> {
-    let rolling = task.status == TaskStatus::RollingBack;
-    if !rolling {
-        if index != task.completed || index >= task.stages {
-            return Err(misfit(event, &format!("{} stages done of {}", task.completed, task.stages)));
+    let fits = match task.attempt {
+        // In order, or in reverse order when `undo` actions run.
+        Some(Attempt { range, done, .. }) if task.status == TaskStatus::RollingBack => {
+            done < range.len() && (index == range.from + done || index + 1 + done == range.to)
         }
-        task.completed = index + 1;
-        task.stage = None;
+        _ => index == task.completed && index < task.stages,
+    };
+    if !fits {
+        return Err(misfit(event, &standing(task)));
     }
+    if task.status != TaskStatus::RollingBack {
+        task.completed = index + 1;
+    }
+    if task.status.is_running() {
+        task.failure = None;
+    }
+    task.stage = None;
     if let Some(attempt) = &mut task.attempt {
         attempt.done += 1;
     }
@@ -183,19 +232,19 @@ pub fn apply_plan(plan: Option<Plan>, spec: &PlanSpec, event: &Event) -> Result<
             _ => Err(misfit(event, "nothing")),
         };
     };
-    let (to, conductor) = match &event.fact {
-        Fact::PlanStarted { conductor } | Fact::PlanResumed { conductor } => {
-            (PlanStatus::Running, Some(conductor.clone()))
-        }
-        Fact::PlanPaused => (PlanStatus::Paused, None),
-        Fact::PlanCompleted { .. } => (PlanStatus::Completed, None),
-        Fact::PlanFailed { .. } => (PlanStatus::Failed, None),
-        Fact::PlanCancelled { .. } => (PlanStatus::Cancelled, None),
+    let (by, conductor) = match &event.fact {
+        Fact::PlanStarted { conductor } => (PlanMove::Start, Some(conductor.clone())),
+        Fact::PlanResumed { conductor } if plan.status.is_final() => (PlanMove::Reopen, Some(conductor.clone())),
+        Fact::PlanResumed { conductor } => (PlanMove::Resume, Some(conductor.clone())),
+        Fact::PlanPaused => (PlanMove::Pause, None),
+        Fact::PlanCompleted { .. } => (PlanMove::Complete, None),
+        Fact::PlanFailed { .. } => (PlanMove::Fail, None),
+        Fact::PlanCancelled { .. } => (PlanMove::Cancel, None),
         _ => return Err(misfit(event, plan.status.name())),
     };
-    if !plan.status.may_become(to) {
-        return Err(misfit(event, plan.status.name()));
-    }
+    let to = plan::after(plan.status, by).ok_or_else(|| misfit(event, plan.status.name()))?;
+    // Once reopened it may be cancelled again.
+    plan.cancelled = (plan.cancelled && !plan.status.is_final()) || by == PlanMove::Cancel;
     plan.status = to;
     plan.conductor = conductor;
     plan.updated_at = event.at;
@@ -205,3 +254,6 @@ pub fn apply_plan(plan: Option<Plan>, spec: &PlanSpec, event: &Event) -> Result<
     plan.ended_at = to.is_final().then_some(event.at);
     Ok(plan)
 }
+
+#[cfg(test)]
+mod tests;

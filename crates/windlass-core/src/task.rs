@@ -70,7 +70,7 @@ pub struct Task {
     /// Ended, and not taken up again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Ms>,
-    /// What went wrong, if it FAILED or ROLLBACK_FAILED.
+    /// What went wrong, if it FAILED or ROLLBACK_FAILED, or was ended in an unfinished stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
     /// What its stages returned, once it is COMPLETED.
@@ -218,7 +218,9 @@ impl Control {
             Request::Unpause => self.pause = None,
             Request::Cancel(hold) => self.cancel = Some(hold),
             Request::Skip(skip) => self.skip = Some(skip),
-            Request::Start(start) => self.start = Some(start),
+            // Asked of a task at rest: what was wanted of an attempt that a crash ended does not
+            // carry over to the next one.
+            Request::Start(start) => *self = Control { start: Some(start), ..Control::default() },
         }
     }
 

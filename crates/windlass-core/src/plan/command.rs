@@ -42,12 +42,14 @@ pub struct Decision {
 /// Decides `command` for `plan`, whose conductor's lease has expired or not.
 pub fn decide(plan: &Plan, lease_expired: bool, command: &Command) -> Result<Decision, Refused> {
     let interrupted = plan.status == PlanStatus::Running && lease_expired;
+    let cancelling = plan.cancelled && !plan.status.is_final();
     let allowed = match command {
-        Command::Resume { .. } => plan.status == PlanStatus::Paused || interrupted,
-        Command::Start { .. } => after(plan.status, PlanMove::Start).is_some(),
-        Command::Pause => after(plan.status, PlanMove::Pause).is_some(),
-        Command::Cancel => after(plan.status, PlanMove::Cancel).is_some() && !plan.cancelled,
-        Command::Reopen { .. } => after(plan.status, PlanMove::Reopen).is_some(),
+        // Somebody must see a cancelled plan to its end, too.
+        Command::Resume { .. } => interrupted || (plan.status == PlanStatus::Paused && !cancelling),
+        Command::Start { .. } => after(plan.status, PlanMove::Start).is_some() && !cancelling,
+        Command::Pause => after(plan.status, PlanMove::Pause).is_some() && !cancelling,
+        Command::Cancel => after(plan.status, PlanMove::Cancel).is_some() && !cancelling,
+        Command::Reopen { .. } => plan.status != PlanStatus::Ready && !cancelling,
     };
     if !allowed {
         return Err(refused(plan, interrupted, command));
@@ -55,8 +57,10 @@ pub fn decide(plan: &Plan, lease_expired: bool, command: &Command) -> Result<Dec
     let facts = match command.clone() {
         Command::Start { conductor } => vec![Fact::PlanStarted { conductor }],
         Command::Pause => vec![Fact::PlanPaused],
-        // A plan that runs under a live conductor is open already.
+        // A plan that runs under a live conductor is open already. A paused one stays paused: who
+        // retries one task has not asked for the rest to go on.
         Command::Reopen { .. } if plan.status == PlanStatus::Running && !interrupted => vec![],
+        Command::Reopen { .. } if plan.status == PlanStatus::Paused => vec![],
         Command::Resume { conductor } | Command::Reopen { conductor } => vec![Fact::PlanResumed { conductor }],
         Command::Cancel => vec![],
     };
@@ -100,7 +104,8 @@ pub fn possible(plan: &Plan, lease_expired: bool) -> Vec<&'static str> {
         PlanStatus::Paused => vec!["resume", "cancel"],
         PlanStatus::Completed | PlanStatus::Failed | PlanStatus::Cancelled => vec!["retry or rollback of a task"],
     };
-    list.retain(|verb| *verb != "cancel" || !plan.cancelled);
+    let cancelling = plan.cancelled && !plan.status.is_final();
+    list.retain(|verb| !cancelling || (*verb == "resume" && plan.status == PlanStatus::Running));
     list
 }
 
@@ -110,7 +115,11 @@ fn refused(plan: &Plan, interrupted: bool, command: &Command) -> Refused {
         () if interrupted => format!("{}, interrupted", plan.status),
         () => plan.status.name().to_owned(),
     };
-    let code = if plan.cancelled && *command == Command::Cancel { RefusedCode::Asked } else { RefusedCode::State };
+    let asked = plan.cancelled && !plan.status.is_final() && *command == Command::Cancel;
+    let code = if asked { RefusedCode::Asked } else { RefusedCode::State };
     let instead = possible(plan, interrupted).into_iter().filter(|verb| *verb != command.name()).collect();
     Refused { code, tried: command.name(), why: format!("the plan is {state}"), state, instead }
 }
+
+#[cfg(test)]
+mod tests;

@@ -357,7 +357,8 @@ impl Step {
         if matches!(self.by, Writer::Owner { .. } | Writer::Claimer(_)) && self.tasks.len() != 1 {
             return invalid("an owner's step has exactly one task");
         }
-        if self.checkpoint != CheckpointPut::Keep && self.tasks.len() != 1 && self.ask.is_none() {
+        let one = self.tasks.len() == 1 || (self.tasks.is_empty() && self.ask.is_some());
+        if self.checkpoint != CheckpointPut::Keep && !one {
             return invalid("a checkpoint goes with exactly one task");
         }
         if self.plan.is_none() && self.tasks.is_empty() && self.ask.is_none() && self.events.is_empty() {
@@ -375,3 +376,6 @@ impl Step {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

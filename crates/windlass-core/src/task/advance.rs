@@ -86,6 +86,8 @@ pub fn ended(task: &Task, at: At, outcome: Outcome) -> Vec<Fact> {
     match outcome {
         Outcome::Completed { took_ms } => vec![Fact::StageCompleted { at, took_ms }],
         Outcome::Skipped => vec![Fact::StageSkipped(at)],
+        // Nobody is asked whether to take back what somebody has decided to take back.
+        Outcome::ApprovalWanted { .. } if task.status == TaskStatus::RollingBack => vec![Fact::StageSkipped(at)],
         Outcome::ApprovalWanted { message } => {
             vec![Fact::ApprovalWanted { at, message }, Fact::TaskPaused { cause: Cause::Approval }]
         }
@@ -102,3 +104,6 @@ pub fn ended(task: &Task, at: At, outcome: Outcome) -> Vec<Fact> {
 fn at(stages: &[StageName], index: u32) -> Option<At> {
     stages.get(index as usize).map(|stage| At { index, stage: stage.clone() })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,10 @@
 //! What people may do to a task: `decide` takes the command and everything it depends on, and
 //! answers what happens or why not.
 
+mod standing;
+
+pub use standing::Standing;
+
 use crate::by::{By, Reason};
 use crate::checkpoint::Checkpoint;
 use crate::event::{At, Fact};
@@ -9,7 +13,7 @@ use crate::id::StageName;
 use crate::refused::{Refused, RefusedCode};
 use crate::task::range::{From, Progress, Range};
 use crate::task::status::TaskStatus;
-use crate::task::{Cause, Control, Hold, Request, Skip, Start, StartKind, Task};
+use crate::task::{Cause, Hold, Request, Skip, Start, StartKind};
 use crate::time::Ms;
 
 /// What a person wants of a task.
@@ -56,31 +60,6 @@ pub enum RetryFrom {
     Stage(StageName),
     /// At the first stage.
     Start,
-}
-
-/// Everything a decision about a task depends on.
-#[derive(Debug, Clone)]
-pub struct Standing<'a> {
-    /// The task.
-    pub task: &'a Task,
-    /// What is already wanted of it.
-    pub control: &'a Control,
-    /// Whether its owner's lease has expired.
-    pub lease_expired: bool,
-    /// Whether it is the tenant's latest started task.
-    pub latest: bool,
-    /// Whether its tenant is frozen.
-    pub frozen: bool,
-    /// Its stages' names.
-    pub stages: &'a [StageName],
-    /// Its checkpoint.
-    pub checkpoint: Option<&'a Checkpoint>,
-    /// Until when a checkpoint of an ended task is kept.
-    pub kept_until: Option<Ms>,
-    /// Whether it has `previous`, or a stage with `undo`.
-    pub can_take_back: bool,
-    /// Retries, at most; 0 is no limit.
-    pub retry_limit: u32,
 }
 
 /// What a command does.
@@ -134,63 +113,6 @@ impl Command {
     }
 }
 
-impl Standing<'_> {
-    /// RUNNING or ROLLING_BACK with nobody alive who runs it.
-    #[must_use]
-    pub fn interrupted(&self) -> bool {
-        self.task.status.is_running() && self.lease_expired
-    }
-
-    fn cause(&self) -> Option<Cause> {
-        self.task.hold.as_ref().map(|hold| hold.cause)
-    }
-
-    fn wants_approval(&self) -> bool {
-        self.task.status == TaskStatus::Paused && self.cause() == Some(Cause::Approval)
-    }
-
-    fn was_skipped(&self) -> bool {
-        self.task.status == TaskStatus::Cancelled && self.cause() == Some(Cause::Conflict)
-    }
-
-    /// Where it stands, in words.
-    #[must_use]
-    pub fn state(&self) -> String {
-        let status = self.task.status;
-        match () {
-            () if self.interrupted() => format!("{status}, interrupted"),
-            () if self.wants_approval() => format!("{status}, approval wanted"),
-            () if self.was_skipped() => format!("{status}, skipped because of a conflict"),
-            () if self.control.cancel.is_some() => format!("{status}, cancelling"),
-            () if self.control.pause.is_some() => format!("{status}, pausing"),
-            () => status.name().to_owned(),
-        }
-    }
-
-    /// The commands that this state takes, by name.
-    #[must_use]
-    pub fn possible(&self) -> Vec<&'static str> {
-        use TaskStatus::{
-            Cancelled, Completed, Failed, Paused, Pending, RollbackFailed, RolledBack, RollingBack, Running,
-        };
-        match self.task.status {
-            Pending => vec!["cancel"],
-            Running if self.interrupted() => vec!["retry", "rollback", "cancel", "skip-stage"],
-            Running => vec!["pause", "cancel", "skip-stage"],
-            Paused if self.wants_approval() => vec!["approve", "reject", "cancel", "rollback"],
-            Paused => vec!["resume", "cancel", "rollback", "skip-stage"],
-            Completed => vec!["rollback"],
-            Failed => vec!["retry", "rollback", "skip-stage"],
-            Cancelled if self.was_skipped() => vec!["retry"],
-            Cancelled => vec!["rollback"],
-            RollingBack if self.interrupted() => vec!["rollback", "retry"],
-            RollingBack => vec![],
-            RolledBack => vec!["retry"],
-            RollbackFailed => vec!["rollback", "retry"],
-        }
-    }
-}
-
 /// One command in one situation.
 struct Case<'a> {
     at: &'a Standing<'a>,
@@ -222,6 +144,8 @@ impl Case<'_> {
 
     fn pause(&self, cause: Cause) -> Result<Decision, Refused> {
         match self.at.task.status {
+            // A cancel comes first at the boundary, so a pause beside it would never take effect.
+            TaskStatus::Running if self.at.control.cancel.is_some() => Err(self.wrong_state()),
             TaskStatus::Running if !self.at.interrupted() => match &self.at.control.pause {
                 Some(_) => Err(self.no(RefusedCode::Asked, "a pause was asked for already; a stage still runs")),
                 None => Ok(Decision {
@@ -236,6 +160,7 @@ impl Case<'_> {
 
     fn resume(&self) -> Result<Decision, Refused> {
         match self.at.task.status {
+            TaskStatus::Running if self.at.control.cancel.is_some() => Err(self.wrong_state()),
             TaskStatus::Running if self.at.control.pause.is_some() && !self.at.interrupted() => {
                 Ok(Decision { ask: Some(Request::Unpause), ..Decision::default() })
             }
@@ -264,10 +189,24 @@ impl Case<'_> {
                 }),
             },
             TaskStatus::Running | TaskStatus::Pending | TaskStatus::Paused => {
-                Ok(Decision { facts: vec![Fact::TaskCancelled { cause }], ..Decision::default() })
+                let mut facts = self.left_unfinished();
+                facts.push(Fact::TaskCancelled { cause });
+                Ok(Decision { facts, ..Decision::default() })
             }
             _ => Err(self.wrong_state()),
         }
+    }
+
+    /// The stage in which an interrupted task was left. What it did is unknown, and a later rollback
+    /// takes it back, so it is not forgotten when a person ends the task.
+    fn left_unfinished(&self) -> Vec<Fact> {
+        let task = self.at.task;
+        let name = task.stage.filter(|_| self.at.interrupted()).and_then(|index| self.at.stages.get(index as usize));
+        let (Some(index), Some(stage)) = (task.stage, name) else { return Vec::new() };
+        let attempt = task.attempt.map_or(0, |attempt| attempt.number);
+        let message = "its instance was lost; what the stage did is unknown";
+        let failure = Failure::new(FailureKind::Interrupted, message, stage.clone(), attempt, self.now);
+        vec![Fact::StageFailed { at: At { index, stage: stage.clone() }, failure }]
     }
 
     fn retry(&self, retry: &Retry) -> Result<Decision, Refused> {
@@ -327,11 +266,11 @@ impl Case<'_> {
 
     fn rollback(&self, force: bool) -> Result<Decision, Refused> {
         let at = self.at;
-        let never_started = at.task.attempt.is_none();
         let allowed = match at.task.status {
             TaskStatus::Running | TaskStatus::RollingBack => at.interrupted(),
             TaskStatus::Pending | TaskStatus::RolledBack => false,
-            _ => !never_started,
+            TaskStatus::Paused if at.wants_approval() => false,
+            _ => true,
         };
         if !allowed {
             return Err(self.wrong_state());
@@ -342,7 +281,7 @@ impl Case<'_> {
             let why = "the task has no `previous`, and none of its stages has an `undo`";
             return Err(self.no(RefusedCode::NothingToTakeBack, why));
         }
-        let range = Range::rollback(at.task.progress());
+        let range = at.rollback_range();
         if range.is_empty() {
             return Err(self.no(RefusedCode::NothingToTakeBack, "no stage has begun"));
         }
@@ -364,6 +303,7 @@ impl Case<'_> {
         if !self.at.wants_approval() {
             return Err(self.wrong_state());
         }
+        self.nothing_asked()?;
         let at = self.next_stage()?;
         let attempt = self.at.task.attempt.map_or(0, |attempt| attempt.number);
         let message = self.reason.map_or_else(|| format!("rejected by {}", self.by), |reason| reason.to_string());
@@ -391,6 +331,8 @@ impl Case<'_> {
             let skip = Skip { stage: at.index, by: self.by.clone(), reason: self.reason.cloned() };
             return Ok(Decision { ask: Some(Request::Skip(skip)), ..Decision::default() });
         }
+        // What was asked for counts on the progress there was when it was asked.
+        self.nothing_asked()?;
         let checkpoint = self.checkpoint_past(&at.stage);
         Ok(Decision { facts: vec![Fact::StageSkipped(at)], checkpoint, ..Decision::default() })
     }
@@ -426,6 +368,10 @@ impl Case<'_> {
         if self.at.frozen {
             return Err(self.no(RefusedCode::Frozen, "the tenant is frozen; unfreeze it first"));
         }
+        self.nothing_asked()
+    }
+
+    fn nothing_asked(&self) -> Result<(), Refused> {
         match &self.at.control.start {
             Some(start) => {
                 let why = format!("{} was asked for by {} and has not begun yet", start.kind.verb(), start.by);

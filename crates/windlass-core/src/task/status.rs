@@ -205,3 +205,6 @@ impl std::fmt::Display for Statuses {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,45 @@
+use super::*;
+use crate::fixture::{by, created, failed, hold, start, told};
 
+fn wanting_all() -> Control {
+    let mut control = Control::default();
+    control.ask(Request::Pause(hold(Cause::Person)));
+    control.ask(Request::Cancel(hold(Cause::Plan)));
+    control.ask(Request::Skip(Skip { stage: 1, by: by(), reason: None }));
+    control
+}
+
+#[test]
+fn requests_add_up_and_a_pause_can_be_taken_back() {
+    let mut control = wanting_all();
+    assert!(control.pause.is_some() && control.cancel.is_some() && control.skip.is_some() && control.wants_owner());
+    control.ask(Request::Unpause);
+    assert!(control.pause.is_none() && control.cancel.is_some());
+}
+
+#[test]
+fn what_is_wanted_ends_with_the_run_it_was_wanted_of() {
+    let start = start(StartKind::Retry, 0, 4, 2);
+    let with_start = Control { start: Some(start), ..wanting_all() };
+    for status in TaskStatus::ALL {
+        let stays = with_start.clone().after(status, false);
+        let begun = with_start.clone().after(status, true);
+        match status.is_running() {
+            true => assert_eq!((stays, begun), (with_start.clone(), wanting_all()), "{status}"),
+            false => assert!(stays.is_empty() && begun.is_empty(), "{status}"),
+        }
+    }
+}
+
+#[test]
+fn a_task_is_ready_when_it_is_pending_and_free_or_asked_to_start() {
+    let mut asked = Control::default();
+    asked.ask(Request::Start(start(StartKind::Retry, 1, 4, 1)));
+    let mut pending = created(4);
+    assert!(pending.is_ready(&Control::default()) && !pending.takes_slot());
+    pending.owner = Some("i1".parse().unwrap());
+    assert!(!pending.is_ready(&Control::default()) && pending.takes_slot());
+    let failed = told(&failed(1));
+    assert!(!failed.is_ready(&Control::default()) && failed.is_ready(&asked));
+    assert!(!failed.takes_slot(), "an ended attempt gives its slot up");
+}
