@@ -76,6 +76,11 @@ pub(super) enum What {
         wants: Wants,
         wrong: Wrong,
     },
+    /// The whole way into an attempt: beat, take, lock, begin.
+    Run {
+        instance: u32,
+        task: u32,
+    },
     PutOff {
         task: u32,
         epochs: u64,
@@ -127,7 +132,7 @@ pub(super) enum Does {
 }
 
 /// What a person wants of a task.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wants {
     Pause,
     Resume,
@@ -138,6 +143,20 @@ pub(super) enum Wants {
     Approve,
     Reject,
     Skip,
+}
+
+impl Wants {
+    pub(super) const ALL: [Wants; 9] = [
+        Wants::Pause,
+        Wants::Resume,
+        Wants::Cancel,
+        Wants::Retry,
+        Wants::RetryFromStart,
+        Wants::Rollback,
+        Wants::Approve,
+        Wants::Reject,
+        Wants::Skip,
+    ];
 }
 
 /// What is wrong with a write, if anything.
@@ -234,7 +253,8 @@ fn what(dice: &mut Dice) -> What {
         43..45 => What::Renew { task: dice.task(), late: dice.one_in(3) },
         45..48 => What::Release { task: dice.task(), late: dice.one_in(3) },
         48..50 => What::Force { tenant: dice.below(TENANTS), force: dice.below(3) },
-        50..69 => What::Owner {
+        50..56 => What::Run { instance: dice.below(INSTANCES), task: dice.task() },
+        56..72 => What::Owner {
             task: dice.task(),
             does: dice.of(&[
                 Does::Begin,
@@ -250,22 +270,8 @@ fn what(dice: &mut Dice) -> What {
             ]),
             wrong: dice.wrong(),
         },
-        69..72 => What::Claimer { task: dice.task(), skips: dice.one_in(2), wrong: dice.wrong() },
-        72..84 => What::Person {
-            task: dice.task(),
-            wants: dice.of(&[
-                Wants::Pause,
-                Wants::Resume,
-                Wants::Cancel,
-                Wants::Retry,
-                Wants::RetryFromStart,
-                Wants::Rollback,
-                Wants::Approve,
-                Wants::Reject,
-                Wants::Skip,
-            ]),
-            wrong: dice.wrong(),
-        },
+        72..74 => What::Claimer { task: dice.task(), skips: dice.one_in(2), wrong: dice.wrong() },
+        74..84 => What::Person { task: dice.task(), wants: dice.of(&Wants::ALL), wrong: dice.wrong() },
         84..86 => What::PutOff { task: dice.task(), epochs: u64::from(dice.below(3)) },
         86..91 => What::Again { back: dice.below(4) as usize, reused: dice.one_in(4) },
         91..95 => What::List { filter: dice.below(6), limit: dice.of(&[1, 2, 3, 1_000]) },

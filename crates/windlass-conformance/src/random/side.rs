@@ -12,7 +12,7 @@ use windlass_core::port::{Each, PAGE_MAX, PortError};
 use windlass_core::task::status::{Statuses, TaskStatus};
 use windlass_core::time::Ms;
 
-use super::call::{Call, INSTANCES, Lease, PLANS, RIVALS, TASKS, TENANTS, What};
+use super::call::{Call, Does, INSTANCES, Lease, PLANS, RIVALS, TASKS, TENANTS, What, Wrong};
 use super::text::{GRAIN_MS, Scale, answer, failed};
 use crate::world::read::{all_tasks, everything, list, list_locks};
 use crate::world::{BORN, Rival, id};
@@ -120,6 +120,19 @@ impl<'h> Side<'h> {
             What::List { filter, limit } => {
                 let rows = list(&ports, &filter_of(*filter), *limit).await;
                 rows.iter().map(|row| format!("{row:?}")).collect::<Vec<_>>().join("\n")
+            }
+            What::Run { instance, task } => {
+                let mut text = String::new();
+                for what in [
+                    What::Beat { instance: *instance, lease: Lease::Long },
+                    What::Named { instance: *instance, tasks: vec![*task] },
+                    What::Acquire { task: *task, long: true },
+                    What::Owner { task: *task, does: Does::Begin, wrong: Wrong::Nothing },
+                ] {
+                    text += &Box::pin(self.called(&Call { what, ..call.clone() })).await;
+                    text += "\n";
+                }
+                text
             }
             What::Purge { old: true } => whole(ports.state.purge(BORN.plus(1_000_000), 1_000).await),
             What::Purge { old: false } => {

@@ -12,7 +12,7 @@ use windlass_core::task::command::{Command, Decision, Retry, RetryFrom, Standing
 use windlass_core::task::status::{Statuses, TaskStatus};
 use windlass_core::task::{Cause, Task, advance};
 
-use super::call::{Call, Does, Go, Wants, What, Wrong};
+use super::call::{Call, Does, Go, PLANS, TASKS, Wants, What, Wrong};
 use super::side::{Side, instance, task, tenant};
 use crate::world::step::{self, Draft};
 use crate::world::{Attempt, BORN, id};
@@ -40,9 +40,10 @@ impl Side<'_> {
                 Some(step)
             }
             What::Owner { task: i, does, wrong } => {
-                let row = self.row(call, *i).await?;
+                let i = if matches!(does, Does::Begin) { *i } else { self.running(call, *i).await };
+                let row = self.row(call, i).await?;
                 let stored = self.rival(call).checkpoint(&row.task.id).await;
-                Some(spoiled(named(call, self.owner_step(&row, *i, *does, stored)), *wrong))
+                Some(spoiled(named(call, self.owner_step(&row, i, *does, stored)), *wrong))
             }
             What::Claimer { task: i, skips, wrong } => {
                 let row = self.row(call, *i).await?;
@@ -70,6 +71,18 @@ impl Side<'_> {
             Some(Row::Task(row)) => Some(*row),
             _ => None,
         }
+    }
+
+    /// The first running task from `i` on, so that attempts come to something; `i` if none runs.
+    async fn running(&self, call: &Call, i: u32) -> u32 {
+        let all = PLANS * TASKS;
+        for n in (i..i + all).map(|n| n % all) {
+            let row = self.row(call, n).await;
+            if row.is_some_and(|row| row.task.owner.is_some() && row.task.status.is_running()) {
+                return n;
+            }
+        }
+        i
     }
 
     async fn plan_step(&self, call: &Call, i: u32, go: Go, conductor: u32) -> Option<Step> {
@@ -147,24 +160,34 @@ impl Side<'_> {
             can_take_back: true,
             retry_limit: 0,
         };
-        let retry = |from| Command::Retry(Retry { from, restart_if_invalid: true, force: false });
-        let command = match wants {
-            Wants::Pause => Command::Pause(Cause::Person),
-            Wants::Resume => Command::Resume,
-            Wants::Cancel => Command::Cancel(Cause::Person),
-            Wants::Retry => retry(RetryFrom::Checkpoint),
-            Wants::RetryFromStart => retry(RetryFrom::Start),
-            Wants::Rollback => Command::Rollback { force: false },
-            Wants::Approve => Command::Approve,
-            Wants::Reject => Command::Reject,
-            Wants::Skip => Command::SkipStage(None),
-        };
         let by = id("Zoë");
-        match decide(&at, &command, &by, None, BORN) {
-            Ok(decision) => decided(row, decision),
+        // What is wanted, or else the next that core allows.
+        let first = Wants::ALL.iter().position(|other| *other == wants).unwrap_or(0);
+        let others = Wants::ALL.iter().cycle().skip(first + 1).take(Wants::ALL.len());
+        let others = others.filter(|other| **other != Wants::Cancel);
+        let mut allowed = std::iter::once(&wants)
+            .chain(others)
+            .filter_map(|wants| decide(&at, &command(*wants), &by, None, BORN).ok());
+        match allowed.next() {
+            Some(decision) => decided(row, decision),
             // What core refuses is asked all the same, from where the task stands.
-            Err(_) => step::asks("ask", &row.task.id, &[row.task.status], step::pause()),
+            None => step::asks("ask", &row.task.id, &[row.task.status], step::pause()),
         }
+    }
+}
+
+fn command(wants: Wants) -> Command {
+    let retry = |from| Command::Retry(Retry { from, restart_if_invalid: true, force: false });
+    match wants {
+        Wants::Pause => Command::Pause(Cause::Person),
+        Wants::Resume => Command::Resume,
+        Wants::Cancel => Command::Cancel(Cause::Person),
+        Wants::Retry => retry(RetryFrom::Checkpoint),
+        Wants::RetryFromStart => retry(RetryFrom::Start),
+        Wants::Rollback => Command::Rollback { force: false },
+        Wants::Approve => Command::Approve,
+        Wants::Reject => Command::Reject,
+        Wants::Skip => Command::SkipStage(None),
     }
 }
 

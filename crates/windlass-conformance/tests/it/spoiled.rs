@@ -1,4 +1,5 @@
 //! Stores that break one rule each: the random sequences must find them out, and say how to see it again.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests, outside a test function")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
