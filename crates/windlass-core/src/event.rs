@@ -6,7 +6,7 @@ use crate::by::{By, Reason};
 use crate::failure::Failure;
 use crate::fence::Fence;
 use crate::id::{InstanceId, PlanId, PlanName, StageName, TaskId, TenantId};
-use crate::json::Json;
+use crate::json::{Json, given};
 use crate::plan::Tally;
 use crate::task::range::Range;
 use crate::task::{Cause, StartKind};
@@ -82,34 +82,72 @@ pub struct At {
 #[serde(rename_all_fields = "camelCase", deny_unknown_fields)]
 #[expect(missing_docs, reason = "the names are the documentation; SPEC lists them")]
 pub enum Fact {
-    PlanCreated { name: PlanName, tasks: u32 },
-    PlanStarted { conductor: InstanceId },
+    PlanCreated {
+        name: PlanName,
+        tasks: u32,
+    },
+    PlanStarted {
+        conductor: InstanceId,
+    },
     PlanPaused,
-    PlanResumed { conductor: InstanceId },
-    PlanCompleted { tally: Tally },
-    PlanFailed { tally: Tally },
-    PlanCancelled { tally: Tally },
-    TaskCreated { position: u32, stages: Vec<StageName> },
+    PlanResumed {
+        conductor: InstanceId,
+    },
+    PlanCompleted {
+        tally: Tally,
+    },
+    PlanFailed {
+        tally: Tally,
+    },
+    PlanCancelled {
+        tally: Tally,
+    },
+    TaskCreated {
+        position: u32,
+        stages: Vec<StageName>,
+    },
     TaskStarted(Begun),
     StageStarted(At),
-    StageCompleted { at: At, took_ms: u64 },
-    StageFailed { at: At, failure: Failure },
+    StageCompleted {
+        at: At,
+        took_ms: u64,
+    },
+    StageFailed {
+        at: At,
+        failure: Failure,
+    },
     StageSkipped(At),
     TaskPauseRequested,
-    TaskPaused { cause: Cause },
+    TaskPaused {
+        cause: Cause,
+    },
     TaskResumed(Begun),
-    TaskCompleted { context: Option<Json> },
-    TaskFailed { failure: Failure },
+    TaskCompleted {
+        #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+        context: Option<Json>,
+    },
+    TaskFailed {
+        failure: Failure,
+    },
     TaskCancelRequested,
-    TaskCancelled { cause: Cause },
+    TaskCancelled {
+        cause: Cause,
+    },
     TaskRetryStarted(Begun),
     TaskRollingBack(Begun),
     TaskRolledBack,
-    TaskRollbackFailed { failure: Failure },
-    ApprovalWanted { at: At, message: String },
+    TaskRollbackFailed {
+        failure: Failure,
+    },
+    ApprovalWanted {
+        at: At,
+        message: String,
+    },
     Approved(At),
     Rejected(At),
-    LockForceReleased { fence: Fence },
+    LockForceReleased {
+        fence: Fence,
+    },
     TenantFrozen,
     TenantUnfrozen,
 }

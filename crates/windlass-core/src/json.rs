@@ -41,6 +41,12 @@ impl Json {
     }
 }
 
+/// `#[serde(default, deserialize_with = "given")]` for an optional JSON: a `null` that was given is a
+/// value, only an absent key is none.
+pub(crate) fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(from).map(Some)
+}
+
 /// White space outside strings goes; everything else stays as written.
 fn compact(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

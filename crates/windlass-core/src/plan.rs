@@ -1,6 +1,7 @@
 //! Plans: a batch of work over tenants. Its life as one table, its outcome, who may conduct it.
 
 pub mod command;
+pub mod file;
 pub mod spec;
 
 use serde::{Deserialize, Serialize};

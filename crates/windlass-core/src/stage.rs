@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{QueueName, SecretName, StageName};
-use crate::json::Json;
+use crate::json::{Json, given};
 use crate::retry::Retry;
 
 /// Stages in one task, at most.
@@ -94,7 +94,7 @@ pub struct Http {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, Text>,
     /// A JSON body, its strings templates.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub json: Option<Json>,
     /// A text body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -132,7 +132,7 @@ pub struct Expect {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub json: Option<String>,
     /// … this value.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub equals: Option<Json>,
 }
 

@@ -12,7 +12,7 @@ use crate::by::{By, Reason};
 use crate::failure::Failure;
 use crate::fence::Fence;
 use crate::id::{InstanceId, PlanId, TaskId, TenantId};
-use crate::json::Json;
+use crate::json::{Json, given};
 use crate::time::Ms;
 use range::{Progress, Range};
 use status::TaskStatus;
@@ -74,7 +74,7 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
     /// What its stages returned, once it is COMPLETED.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub context: Option<Json>,
 }
 

@@ -1,3 +1,7 @@
 //! The `windlass` executable.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    windlass::cli::main()
+}

@@ -13,3 +13,9 @@ fn what_is_not_json_is_refused() {
         assert!(Json::parse(text).is_err(), "{text:?}");
     }
 }
+
+#[test]
+fn a_null_that_was_given_is_a_value() {
+    let spec: crate::plan::spec::TaskSpec = serde_json::from_str(r#"{"config":null}"#).unwrap();
+    assert_eq!((spec.config, spec.previous), (Some(Json::null()), None));
+}

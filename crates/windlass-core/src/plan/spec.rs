@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::{PlanId, PlanName, TenantId};
-use crate::json::Json;
+use crate::json::{Json, given};
 use crate::stage::Stage;
 
 /// Tasks in one plan, at most.
@@ -60,10 +60,10 @@ pub struct PlanSpec {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TaskSpec {
     /// What the stages work with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub config: Option<Json>,
     /// What they worked with before: a rollback runs with it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub previous: Option<Json>,
     /// Over the plan's limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -9,7 +9,7 @@ use crate::checkpoint::Checkpoint;
 use crate::event::Event;
 use crate::fence::Fence;
 use crate::id::{InstanceId, OpId, PlanId, TaskId, TenantId};
-use crate::json::Json;
+use crate::json::{Json, given};
 use crate::plan::spec::{PlanSpec, TaskSpec};
 use crate::plan::{Plan, PlanStatus, Tally};
 use crate::task::status::Statuses;
@@ -276,7 +276,7 @@ pub struct OpRow {
     /// When.
     pub at: Ms,
     /// What was answered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub answer: Option<Json>,
 }
 

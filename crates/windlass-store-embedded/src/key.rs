@@ -1,0 +1,253 @@
+//! Every key of the store, in one place. A key begins with its table's letter; parts that vary in
+//! length end with a zero byte, which no identifier holds; numbers are big-endian, so that keys
+//! sort as they do; times that list newest first are turned round.
+
+use windlass_core::id::{InstanceId, OpId, PlanId, TaskId, TenantId};
+use windlass_core::plan::{Plan, PlanStatus};
+use windlass_core::task::Task;
+use windlass_core::task::status::TaskStatus;
+use windlass_core::time::Ms;
+
+/// The number of the last batch.
+pub(crate) const SEQUENCE: &[u8] = b"#";
+/// The last fence that was drawn.
+pub(crate) const FENCE: &[u8] = b"F";
+
+/// A key under construction.
+struct Key(Vec<u8>);
+
+impl Key {
+    fn new(table: u8) -> Key {
+        let mut bytes = Vec::with_capacity(96);
+        bytes.push(table);
+        Key(bytes)
+    }
+    fn id(mut self, id: &str) -> Key {
+        self.0.extend_from_slice(id.as_bytes());
+        self.0.push(0);
+        self
+    }
+    fn last(mut self, id: &str) -> Vec<u8> {
+        self.0.extend_from_slice(id.as_bytes());
+        self.0
+    }
+    fn byte(mut self, byte: u8) -> Key {
+        self.0.push(byte);
+        self
+    }
+    fn u32(mut self, n: u32) -> Key {
+        self.0.extend_from_slice(&n.to_be_bytes());
+        self
+    }
+    fn time(mut self, at: Ms) -> Key {
+        self.0.extend_from_slice(&at.get().to_be_bytes());
+        self
+    }
+    fn newest_first(mut self, at: Ms) -> Key {
+        self.0.extend_from_slice(&(u64::MAX - at.get()).to_be_bytes());
+        self
+    }
+}
+
+pub(crate) fn plan(id: &PlanId) -> Vec<u8> {
+    Key::new(b'P').last(id.as_str())
+}
+
+pub(crate) fn plan_spec(id: &PlanId) -> Vec<u8> {
+    Key::new(b'S').last(id.as_str())
+}
+
+pub(crate) fn task(id: &TaskId) -> Vec<u8> {
+    Key::new(b't').last(id.as_str())
+}
+
+pub(crate) fn task_spec(id: &TaskId) -> Vec<u8> {
+    Key::new(b's').last(id.as_str())
+}
+
+pub(crate) fn checkpoint(id: &TaskId) -> Vec<u8> {
+    Key::new(b'c').last(id.as_str())
+}
+
+pub(crate) fn tenant(id: &TenantId) -> Vec<u8> {
+    Key::new(b'n').last(id.as_str())
+}
+
+pub(crate) fn instance(id: &InstanceId) -> Vec<u8> {
+    Key::new(b'j').last(id.as_str())
+}
+
+pub(crate) fn instances() -> (Vec<u8>, Vec<u8>) {
+    whole(b'j')
+}
+
+pub(crate) fn op(id: &OpId) -> Vec<u8> {
+    Key::new(b'o').last(id.as_str())
+}
+
+/// Operations by age.
+pub(crate) fn op_age(at: Ms, id: &OpId) -> Vec<u8> {
+    Key::new(b'O').time(at).last(id.as_str())
+}
+
+pub(crate) fn ops_before(at: Ms) -> (Vec<u8>, Vec<u8>) {
+    (vec![b'O'], Key::new(b'O').time(at).0)
+}
+
+/// Ended plans by age.
+pub(crate) fn ended(at: Ms, id: &PlanId) -> Vec<u8> {
+    Key::new(b'e').time(at).last(id.as_str())
+}
+
+pub(crate) fn ended_before(at: Ms) -> (Vec<u8>, Vec<u8>) {
+    (vec![b'e'], Key::new(b'e').time(at).0)
+}
+
+/// Plans that are gone and whose tasks are still to go.
+pub(crate) fn going(id: &PlanId) -> Vec<u8> {
+    Key::new(b'x').last(id.as_str())
+}
+
+pub(crate) fn all_going() -> (Vec<u8>, Vec<u8>) {
+    whole(b'x')
+}
+
+/// Plans by status, the newest first.
+pub(crate) fn plan_status(plan: &Plan) -> Vec<u8> {
+    plan_place(plan.created_at, &plan.id, plan.status)
+}
+
+fn plan_place(created_at: Ms, id: &PlanId, status: PlanStatus) -> Vec<u8> {
+    Key::new(b'I').byte(status as u8).newest_first(created_at).last(id.as_str())
+}
+
+/// Tasks by status: the same order as [`place`], behind the status.
+pub(crate) fn task_status(task: &Task) -> Vec<u8> {
+    let mut key = Key::new(b'i').byte(task.status as u8).0;
+    key.extend_from_slice(&place(task));
+    key
+}
+
+/// Tasks by tenant: the same order as [`place`], behind the tenant.
+pub(crate) fn task_tenant(task: &Task) -> Vec<u8> {
+    let mut key = Key::new(b'u').id(task.tenant.as_str()).0;
+    key.extend_from_slice(&place(task));
+    key
+}
+
+/// A task's place in every list: newer plans first, then the order of the plan.
+fn place(task: &Task) -> Vec<u8> {
+    Key(Vec::with_capacity(80)).newest_first(task.created_at).id(task.plan.as_str()).u32(task.position).0
+}
+
+/// What lies behind a list's prefix.
+pub(crate) fn plans_with(status: PlanStatus) -> Vec<u8> {
+    Key::new(b'I').byte(status as u8).0
+}
+
+pub(crate) fn tasks_with(status: TaskStatus) -> Vec<u8> {
+    Key::new(b'i').byte(status as u8).0
+}
+
+pub(crate) fn tasks_of(tenant: &TenantId) -> Vec<u8> {
+    Key::new(b'u').id(tenant.as_str()).0
+}
+
+/// The part of a [`place`] that a plan's tasks share.
+pub(crate) fn plan_part(created_at: Ms, id: &PlanId) -> Vec<u8> {
+    Key(Vec::with_capacity(80)).newest_first(created_at).id(id.as_str()).0
+}
+
+/// Tasks that wait to be handed out: what people asked for first, then by readiness and place.
+pub(crate) fn ready(task: &Task, asked_for: bool) -> Vec<u8> {
+    let rank = if asked_for { ASKED_FOR } else { ASKED_FOR + 1 };
+    Key::new(b'r').id(task.plan.as_str()).byte(rank).time(task.ready_at).u32(task.position).0
+}
+
+const ASKED_FOR: u8 = 0;
+
+/// Whether a key made by [`ready`] is of a task that somebody asked to be started.
+pub(crate) fn is_asked_for(ready: &[u8]) -> bool {
+    // Behind the rank stand eight bytes of time and four of place.
+    ready.len().checked_sub(13).is_some_and(|rank| ready[rank] == ASKED_FOR)
+}
+
+pub(crate) fn ready_in(plan: &PlanId) -> (Vec<u8>, Vec<u8>) {
+    within(Key::new(b'r').id(plan.as_str()).0)
+}
+
+/// Tasks that take a slot of their plan.
+pub(crate) fn slot(task: &Task) -> Vec<u8> {
+    Key::new(b'a').id(task.plan.as_str()).last(task.id.as_str())
+}
+
+pub(crate) fn slots(plan: &PlanId) -> (Vec<u8>, Vec<u8>) {
+    within(Key::new(b'a').id(plan.as_str()).0)
+}
+
+/// Tasks of which something is wanted, by their owner.
+pub(crate) fn asked(instance: &InstanceId, task: &TaskId) -> Vec<u8> {
+    Key::new(b'w').id(instance.as_str()).last(task.as_str())
+}
+
+pub(crate) fn asked_of(instance: &InstanceId) -> (Vec<u8>, Vec<u8>) {
+    within(Key::new(b'w').id(instance.as_str()).0)
+}
+
+/// A slot of a history: a ring, so that it is bounded without deletions.
+pub(crate) fn history(subject: Subject<'_>, slot: u32) -> Vec<u8> {
+    subject.prefix().u32(slot).0
+}
+
+pub(crate) fn histories(subject: Subject<'_>) -> (Vec<u8>, Vec<u8>) {
+    within(subject.prefix().0)
+}
+
+/// What a history is about.
+#[derive(Clone, Copy)]
+pub(crate) enum Subject<'a> {
+    Plan(&'a PlanId),
+    Task(&'a TaskId),
+}
+
+impl Subject<'_> {
+    fn prefix(self) -> Key {
+        match self {
+            Subject::Plan(id) => Key::new(b'H').id(id.as_str()),
+            Subject::Task(id) => Key::new(b'h').id(id.as_str()),
+        }
+    }
+}
+
+pub(crate) fn lock(tenant: &TenantId) -> Vec<u8> {
+    Key::new(b'l').last(tenant.as_str())
+}
+
+pub(crate) fn locks() -> (Vec<u8>, Vec<u8>) {
+    whole(b'l')
+}
+
+pub(crate) fn freeze(tenant: &TenantId) -> Vec<u8> {
+    Key::new(b'f').last(tenant.as_str())
+}
+
+pub(crate) fn freezes() -> (Vec<u8>, Vec<u8>) {
+    whole(b'f')
+}
+
+fn whole(table: u8) -> (Vec<u8>, Vec<u8>) {
+    (vec![table], vec![table + 1])
+}
+
+/// Every key that begins with `prefix`.
+pub(crate) fn within(prefix: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
+    let mut end = prefix.clone();
+    // Prefixes end in a letter, a zero or a place below 0xff, so there is always a next one.
+    while let Some(last) = end.pop() {
+        if last < 0xff {
+            end.push(last + 1);
+            break;
+        }
+    }
+    (prefix, end)
+}

@@ -1,0 +1,55 @@
+//! The small key-value interface that the store's rules stand on.
+
+pub mod disk;
+pub mod memory;
+
+pub use crate::error::KvError;
+
+use std::collections::BTreeMap;
+
+use crate::error::OpenError;
+use crate::{key, record};
+
+/// A stored value; cheap to clone.
+pub type Value = fjall::Slice;
+
+/// Writes that belong together: the key with its new value, or `None` to remove it.
+pub type Batch = BTreeMap<Vec<u8>, Option<Value>>;
+
+/// A moment's view: whole batches only.
+pub trait Read {
+    /// The value at `key`.
+    fn get(&self, key: &[u8]) -> Result<Option<Value>, KvError>;
+
+    /// Shows `visit` every entry from `from` up to but not including `to`, in order, until it
+    /// answers `false`.
+    fn scan(&self, from: &[u8], to: &[u8], visit: &mut Visit<'_>) -> Result<(), KvError>;
+}
+
+/// What a scan calls; `false` ends it.
+pub type Visit<'a> = dyn FnMut(&[u8], &Value) -> Result<bool, KvError> + 'a;
+
+/// An ordered map with atomic, durable batches.
+pub trait Kv: Send + Sync {
+    /// What is there now.
+    fn read(&self) -> Box<dyn Read + '_>;
+
+    /// Writes `batch`, whole or not at all. When it returns, the batch survives power loss, and only
+    /// then can it be read. After an error nothing more may be written.
+    fn commit(&self, batch: Batch) -> Result<(), KvError>;
+
+    /// Notes that the batch numbered `seq` was committed. Need not survive power loss.
+    fn mark(&self, seq: u64) -> Result<(), KvError>;
+
+    /// Before the end: everything reaches the disk.
+    fn close(&self) -> Result<(), KvError>;
+}
+
+/// The number of the last batch that is there.
+pub(crate) fn sequence(kv: &dyn Kv) -> Result<u64, OpenError> {
+    let damaged = |why: KvError| OpenError::Corrupt { folder: ".".into(), why: why.to_string() };
+    match kv.read().get(key::SEQUENCE).map_err(damaged)? {
+        Some(value) => record::decode_u64(&value).map_err(damaged),
+        None => Ok(0),
+    }
+}

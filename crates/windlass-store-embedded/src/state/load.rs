@@ -1,0 +1,51 @@
+//! Reading by key.
+
+use windlass_core::plan::Tally;
+use windlass_core::port::state::{Key, PlanRow, Row, TaskRow};
+use windlass_core::task::status::TaskStatus;
+
+use super::history;
+use crate::key::{self, Subject};
+use crate::kv::{KvError, Read};
+use crate::tx::Records;
+
+pub(super) fn row(read: &dyn Read, wanted: &Key) -> Result<Option<Row>, KvError> {
+    Ok(match wanted {
+        Key::Plan(id) => read.record(&key::plan(id))?.map(Row::Plan),
+        Key::PlanSpec(id) => read.record(&key::plan_spec(id))?.map(Row::PlanSpec),
+        Key::Task(id) => read.record(&key::task(id))?.map(Row::Task),
+        Key::TaskSpec(id) => read.record(&key::task_spec(id))?.map(Row::TaskSpec),
+        Key::Checkpoint(id) => read.record(&key::checkpoint(id))?.map(Row::Checkpoint),
+        Key::Tenant(id) => read.record(&key::tenant(id))?.map(Row::Tenant),
+        Key::Op(id) => read.record(&key::op(id))?.map(Row::Op),
+        Key::Instance(id) => read.record(&key::instance(id))?.map(Row::Instance),
+        Key::Tally(id) => match read.record::<PlanRow>(&key::plan(id))? {
+            Some(row) => Some(Row::Tally(tally(read, &row)?)),
+            None => None,
+        },
+        Key::PlanHistory(id) => match read.record::<PlanRow>(&key::plan(id))? {
+            Some(row) => Some(Row::History(history::newest(read, Subject::Plan(id), row.seq)?)),
+            None => None,
+        },
+        Key::TaskHistory(id) => match read.record::<TaskRow>(&key::task(id))? {
+            Some(row) => Some(Row::History(history::newest(read, Subject::Task(id), row.seq)?)),
+            None => None,
+        },
+    })
+}
+
+fn tally(read: &dyn Read, row: &PlanRow) -> Result<Tally, KvError> {
+    let mut tally = Tally::default();
+    for status in TaskStatus::ALL {
+        let mut prefix = key::tasks_with(status);
+        prefix.extend(key::plan_part(row.plan.created_at, &row.plan.id));
+        let (from, to) = key::within(prefix);
+        let mut n = 0;
+        read.scan(&from, &to, &mut |_, _| {
+            n += 1;
+            Ok(true)
+        })?;
+        tally.add(status, n);
+    }
+    Ok(tally)
+}

@@ -1,0 +1,130 @@
+//! One batch in the making: what is stored, with the writes of this batch over it, so that each
+//! caller's work sees what the work before it in the same batch has done.
+
+use std::ops::Bound;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use windlass_core::fence::Fence;
+use windlass_core::time::Ms;
+
+use crate::kv::{Batch, KvError, Read, Value, Visit};
+use crate::{key, record};
+
+/// Typed reads of anything that has bytes.
+pub(crate) trait Records: Read {
+    fn record<T: DeserializeOwned>(&self, key: &[u8]) -> Result<Option<T>, KvError> {
+        self.get(key)?.map(|value| record::decode(&value)).transpose()
+    }
+
+    fn get_is_some(&self, key: &[u8]) -> Result<bool, KvError> {
+        Ok(self.get(key)?.is_some())
+    }
+}
+
+impl<R: Read + ?Sized> Records for R {}
+
+pub(crate) struct Tx<'a> {
+    stored: &'a dyn Read,
+    batch: Batch,
+    /// The store's clock, in microseconds, for the whole batch.
+    clock_us: u64,
+    fence: Option<Fence>,
+    /// Something was written that somebody may be waiting for.
+    pub(crate) state_changed: bool,
+    pub(crate) locks_changed: bool,
+}
+
+impl<'a> Tx<'a> {
+    pub(crate) fn new(stored: &'a dyn Read, clock_us: u64) -> Tx<'a> {
+        Tx { stored, batch: Batch::new(), clock_us, fence: None, state_changed: false, locks_changed: false }
+    }
+
+    pub(crate) fn now(&self, ahead_ms: u64) -> Ms {
+        Ms::new(self.clock_us / 1000).plus(ahead_ms)
+    }
+
+    pub(crate) fn put(&mut self, key: Vec<u8>, value: Value) {
+        self.batch.insert(key, Some(value));
+    }
+
+    /// Encodes first, so that a record that cannot be written leaves the batch as it was.
+    pub(crate) fn put_record<T: Serialize>(&mut self, key: Vec<u8>, record: &T) -> Result<(), KvError> {
+        let value = record::encode(record)?;
+        self.put(key, value);
+        Ok(())
+    }
+
+    pub(crate) fn remove(&mut self, key: Vec<u8>) {
+        self.batch.insert(key, None);
+    }
+
+    /// The next fence: one counter for the whole store.
+    pub(crate) fn draw_fence(&mut self) -> Result<Fence, KvError> {
+        let last = match self.fence {
+            Some(last) => last,
+            None => Fence(self.get(key::FENCE)?.map_or(Ok(0), |value| record::decode_u64(&value))?),
+        };
+        let next = Fence::next(last, self.clock_us);
+        self.fence = Some(next);
+        Ok(next)
+    }
+
+    /// What is to be committed: empty if nothing was written.
+    pub(crate) fn into_batch(mut self, seq: u64) -> Batch {
+        if let Some(fence) = self.fence {
+            self.put(key::FENCE.to_vec(), record::encode_u64(fence.0));
+        }
+        if !self.batch.is_empty() {
+            self.put(key::SEQUENCE.to_vec(), record::encode_u64(seq));
+        }
+        self.batch
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.batch.len()
+    }
+}
+
+impl Read for Tx<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Value>, KvError> {
+        match self.batch.get(key) {
+            Some(written) => Ok(written.clone()),
+            None => self.stored.get(key),
+        }
+    }
+
+    fn scan(&self, from: &[u8], to: &[u8], visit: &mut Visit<'_>) -> Result<(), KvError> {
+        if from >= to {
+            return Ok(());
+        }
+        let mut written = self.batch.range::<[u8], _>((Bound::Included(from), Bound::Excluded(to))).peekable();
+        let mut go_on = true;
+        self.stored.scan(from, to, &mut |key, value| {
+            while let Some((new, change)) = written.next_if(|(new, _)| new.as_slice() < key) {
+                if let Some(value) = change {
+                    go_on = visit(new, value)?;
+                    if !go_on {
+                        return Ok(false);
+                    }
+                }
+            }
+            go_on = match written.next_if(|(new, _)| new.as_slice() == key) {
+                Some((_, Some(value))) => visit(key, value)?,
+                Some((_, None)) => true,
+                None => visit(key, value)?,
+            };
+            Ok(go_on)
+        })?;
+        for (new, change) in written {
+            match change {
+                Some(value) if go_on => go_on = visit(new, value)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! The one writer. Callers hand it work; it runs everything that waits, commits it as one batch
+//! with one sync, and only then acknowledges. While it syncs, the next batch gathers by itself:
+//! there is no timer.
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread::JoinHandle;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use windlass_core::port::{Mark, PortError};
+
+use crate::clock::Clock;
+use crate::kv::{Kv, KvError, Read};
+use crate::tx::Tx;
+
+/// Work waiting for the writer, at most; further callers wait for room.
+const QUEUE_MAX: usize = 4_096;
+/// A batch takes no more work once it has this many writes, so that one sync stays short.
+const BATCH_WRITES_MAX: usize = 16_384;
+
+/// What a caller wants done: run inside the batch, it leaves behind what to do after the commit.
+type Work = Box<dyn FnOnce(&mut Tx<'_>) -> Answer + Send>;
+/// Sends the caller's answer, given whether the batch was committed.
+type Answer = Box<dyn FnOnce(Result<(), PortError>) + Send>;
+
+pub(crate) struct Writer {
+    kv: RwLock<Option<Arc<dyn Kv>>>,
+    queue: Mutex<Option<mpsc::Sender<Work>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    stopped: Arc<Mutex<Option<String>>>,
+    pub(crate) clock: Clock,
+    pub(crate) state_mark: watch::Receiver<u64>,
+    pub(crate) lock_mark: watch::Receiver<u64>,
+}
+
+impl Writer {
+    pub(crate) fn start(kv: Arc<dyn Kv>, clock: Clock, seq: u64) -> Writer {
+        let (queue, work) = mpsc::channel(QUEUE_MAX);
+        // Marks of an earlier run must not look like marks of this one.
+        let first = clock.now_us();
+        let (state_changed, state_mark) = watch::channel(first);
+        let (locks_changed, lock_mark) = watch::channel(first);
+        let stopped = Arc::new(Mutex::new(None));
+        let turn = Loop {
+            kv: Arc::clone(&kv),
+            clock: clock.clone(),
+            seq,
+            state_changed,
+            locks_changed,
+            stopped: Arc::clone(&stopped),
+        };
+        let thread = std::thread::Builder::new().name("windlass-writer".into()).spawn(move || turn.run(work));
+        if let Err(error) = &thread {
+            stop(&stopped, &format!("the writer thread does not start: {error}"));
+        }
+        Writer {
+            kv: RwLock::new(Some(kv)),
+            queue: Mutex::new(Some(queue)),
+            thread: Mutex::new(thread.ok()),
+            stopped,
+            clock,
+            state_mark,
+            lock_mark,
+        }
+    }
+
+    /// Runs `work` in the next batch and answers when it is durable. What is handed over is done
+    /// even if the caller goes away.
+    pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, PortError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Tx<'_>) -> Result<T, PortError> + Send + 'static,
+    {
+        let (send, answer) = oneshot::channel();
+        let work: Work = Box::new(move |tx| {
+            let result = work(tx);
+            // The caller may be gone; its work is done all the same.
+            Box::new(move |committed| drop(send.send(committed.and(result))))
+        });
+        let queue = lock(&self.queue).clone();
+        match queue {
+            Some(queue) if queue.send(work).await.is_ok() => answer.await.unwrap_or_else(|_| Err(self.gone())),
+            _ => Err(self.gone()),
+        }
+    }
+
+    /// Reads what is committed now.
+    pub(crate) fn read<T>(&self, look: impl FnOnce(&dyn Read) -> Result<T, PortError>) -> Result<T, PortError> {
+        let kv = self.kv.read().unwrap_or_else(PoisonError::into_inner).clone();
+        match (kv, self.stopped()) {
+            (Some(kv), None) => {
+                let view = kv.read();
+                look(&*view)
+            }
+            _ => Err(self.gone()),
+        }
+    }
+
+    fn gone(&self) -> PortError {
+        PortError::Unavailable(self.stopped().unwrap_or_else(|| "the store is closed".into()))
+    }
+
+    pub(crate) fn stopped(&self) -> Option<String> {
+        lock(&self.stopped).clone()
+    }
+
+    pub(crate) fn close(&self) {
+        drop(lock(&self.queue).take());
+        if let Some(thread) = lock(&self.thread).take() {
+            // A panic of the writer has been reported by the panic hook; there is nothing to add.
+            drop(thread.join());
+        }
+        drop(self.kv.write().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// Waits until `mark` differs from `since`, at most `wait_ms`.
+    pub(crate) async fn changed(
+        &self,
+        mark: &watch::Receiver<u64>,
+        since: Mark,
+        wait_ms: u64,
+    ) -> Result<Mark, PortError> {
+        let mut mark = mark.clone();
+        let wait = std::time::Duration::from_millis(wait_ms.min(windlass_core::port::WAIT_MS_MAX));
+        let waited = tokio::time::timeout(wait, mark.wait_for(|now| *now != since.0)).await;
+        match waited {
+            Ok(Ok(now)) => Ok(Mark(*now)),
+            Ok(Err(_)) => Err(self.gone()),
+            Err(_) => Ok(since),
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn stop(stopped: &Mutex<Option<String>>, why: &str) {
+    tracing::error!(why, "the store has stopped: nothing more is written; restart the process");
+    lock(stopped).get_or_insert_with(|| why.to_owned());
+}
+
+/// What the writer thread owns.
+struct Loop {
+    kv: Arc<dyn Kv>,
+    clock: Clock,
+    seq: u64,
+    state_changed: watch::Sender<u64>,
+    locks_changed: watch::Sender<u64>,
+    stopped: Arc<Mutex<Option<String>>>,
+}
+
+impl Loop {
+    fn run(mut self, mut queue: mpsc::Receiver<Work>) {
+        while let Some(first) = queue.blocking_recv() {
+            if let Err(error) = self.turn(first, &mut queue) {
+                stop(&self.stopped, &error.to_string());
+                return;
+            }
+        }
+        if let Err(error) = self.kv.close() {
+            stop(&self.stopped, &error.to_string());
+        }
+    }
+
+    /// One batch: everything that waits now, one commit, then the answers.
+    fn turn(&mut self, first: Work, queue: &mut mpsc::Receiver<Work>) -> Result<(), KvError> {
+        let stored = self.kv.read();
+        let mut tx = Tx::new(&*stored, self.clock.now_us());
+        let mut answers = vec![first(&mut tx)];
+        while tx.len() < BATCH_WRITES_MAX
+            && let Ok(work) = queue.try_recv()
+        {
+            answers.push(work(&mut tx));
+        }
+        let (state_changed, locks_changed) = (tx.state_changed, tx.locks_changed);
+        let batch = tx.into_batch(self.seq + 1);
+        drop(stored);
+        let committed = if batch.is_empty() { Ok(()) } else { self.commit(batch) };
+        let told = committed.clone().map_err(|error| PortError::Unavailable(format!("a write failed: {error}")));
+        for answer in answers {
+            answer(told.clone());
+        }
+        committed?;
+        if state_changed {
+            self.state_changed.send_modify(|mark| *mark += 1);
+        }
+        if locks_changed {
+            self.locks_changed.send_modify(|mark| *mark += 1);
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, batch: crate::kv::Batch) -> Result<(), KvError> {
+        self.kv.commit(batch)?;
+        self.seq += 1;
+        self.kv.mark(self.seq)
+    }
+}

@@ -1,0 +1,3 @@
+//! The embedded store from outside: its contract, its durability, its files.
+
+mod conformance;

@@ -1,0 +1,20 @@
+use super::*;
+
+#[test]
+fn each_url_is_a_store_or_a_clear_no() {
+    assert_eq!("memory:".parse(), Ok(StoreUrl::Memory));
+    assert_eq!("embedded:a/b".parse(), Ok(StoreUrl::Embedded("a/b".into())));
+    assert_eq!("embedded:".parse::<StoreUrl>(), Err(BadUrl::NoPath));
+    assert_eq!("mongodb://h".parse::<StoreUrl>(), Err(BadUrl::NotYet("MongoDB")));
+    assert_eq!("redis-cluster://h".parse::<StoreUrl>(), Err(BadUrl::NotYet("Redis Cluster")));
+    assert_eq!("data".parse::<StoreUrl>(), Err(BadUrl::Unknown("data".into())));
+    for url in ["memory:", "embedded:x"] {
+        assert_eq!(url.parse::<StoreUrl>().unwrap().to_string(), url);
+    }
+}
+
+#[test]
+fn an_unknown_url_is_not_repeated_because_it_may_hold_a_password() {
+    let error = "oracle://scott:tiger@h".parse::<StoreUrl>().unwrap_err().to_string();
+    assert!(error.contains("oracle:") && !error.contains("tiger"), "{error}");
+}
