@@ -1,5 +1,7 @@
 //! The contract, run on its own model: that is how the scenarios are checked before a store exists.
 
+mod spoiled;
+
 use windlass_conformance::model::Model;
 
 async fn make() -> Model {
