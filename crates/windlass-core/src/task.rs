@@ -224,13 +224,15 @@ impl Control {
         }
     }
 
-    /// What is still wanted once the task stands in `status`: a task that does not run has nothing
-    /// left to pause, cancel or skip; one that has begun anew has nothing left to start.
+    /// What is still wanted once the task has gone from one status to another: one that no longer runs
+    /// has nothing left to pause, cancel or skip; one that has begun anew has nothing left to start;
+    /// one that stays where it rests (given back, say) is still asked for what it was asked for.
     #[must_use]
-    pub fn after(self, status: TaskStatus, begun: bool) -> Control {
-        match status.is_running() {
+    pub fn after(self, from: TaskStatus, to: TaskStatus, begun: bool) -> Control {
+        match to.is_running() {
             true if begun => Control { start: None, ..self },
             true => self,
+            false if from == to => self,
             false => Control::default(),
         }
     }

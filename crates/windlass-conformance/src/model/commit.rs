@@ -245,7 +245,7 @@ impl Data {
         let begun = match self.tasks.get_mut(&task.id) {
             Some(entry) => {
                 let begun = task.fence > entry.row.task.fence;
-                entry.row.control = entry.row.control.clone().after(task.status, begun);
+                entry.row.control = entry.row.control.clone().after(entry.row.task.status, task.status, begun);
                 entry.row.task = task.clone();
                 entry.spec = put.spec.clone().unwrap_or_else(|| entry.spec.clone());
                 begun

@@ -21,12 +21,13 @@ fn requests_add_up_and_a_pause_can_be_taken_back() {
 fn what_is_wanted_ends_with_the_run_it_was_wanted_of() {
     let start = start(StartKind::Retry, 0, 4, 2);
     let with_start = Control { start: Some(start), ..wanting_all() };
-    for status in TaskStatus::ALL {
-        let stays = with_start.clone().after(status, false);
-        let begun = with_start.clone().after(status, true);
-        match status.is_running() {
-            true => assert_eq!((stays, begun), (with_start.clone(), wanting_all()), "{status}"),
-            false => assert!(stays.is_empty() && begun.is_empty(), "{status}"),
+    for (from, to) in TaskStatus::ALL.into_iter().flat_map(|from| TaskStatus::ALL.map(|to| (from, to))) {
+        let stays = with_start.clone().after(from, to, false);
+        let begun = with_start.clone().after(from, to, true);
+        match to.is_running() {
+            true => assert_eq!((stays, begun), (with_start.clone(), wanting_all()), "{from} to {to}"),
+            false if from == to => assert_eq!(stays, with_start, "{to}, given back"),
+            false => assert!(stays.is_empty() && begun.is_empty(), "{from} to {to}"),
         }
     }
 }

@@ -207,9 +207,9 @@ impl Draft {
                         Refusal::Invalid("a task's plan, tenant, place and creation do not change".into()).into()
                     );
                 }
-                let begun = task.fence > row.task.fence;
+                let (was, begun) = (row.task.status, task.fence > row.task.fence);
                 let mut change = TaskChange::of(row);
-                change.new.control = std::mem::take(&mut change.new.control).after(task.status, begun);
+                change.new.control = std::mem::take(&mut change.new.control).after(was, task.status, begun);
                 if let Writer::Owner { fence, .. } = self.by {
                     tenant.fence = tenant.fence.max(fence);
                     if begun {

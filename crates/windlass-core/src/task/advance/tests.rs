@@ -125,7 +125,7 @@ impl Machine {
         let pass_before = self.task.pass;
         let fact = begin(&self.task, start, "i1".parse().unwrap(), Fence(self.task.fence.0 + 1)).unwrap();
         self.tell(fact)?;
-        self.control = std::mem::take(&mut self.control).after(self.task.status, true);
+        self.control = std::mem::take(&mut self.control).after(TaskStatus::Pending, self.task.status, true);
         if self.task.pass != pass_before {
             self.pass = (0..self.task.completed).collect();
         }
@@ -153,7 +153,7 @@ impl Machine {
                 other => prop_assert!(false, "{other:?} at a boundary"),
             }
             if !self.task.status.is_running() {
-                self.control = std::mem::take(&mut self.control).after(self.task.status, false);
+                self.control = std::mem::take(&mut self.control).after(TaskStatus::Running, self.task.status, false);
                 return Ok(());
             }
         }
