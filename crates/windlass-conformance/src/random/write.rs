@@ -14,6 +14,7 @@ use windlass_core::task::{Cause, Task, advance};
 
 use super::call::{Call, Does, Go, PLANS, TASKS, Wants, What, Wrong};
 use super::side::{Side, instance, task, tenant};
+use super::text::GRAIN_MS;
 use crate::world::step::{self, Draft};
 use crate::world::{Attempt, BORN, id};
 
@@ -147,7 +148,9 @@ impl Side<'_> {
             Some(owner) => rival.load(Key::Instance(owner.clone())).await,
             None => None,
         };
-        let lease_expired = !matches!(lease, Some(Row::Instance(row)) if row.until > self.now(call));
+        // Real milliseconds have passed on a store's clock: leases end grains apart from each other.
+        let now = self.now(call).plus(GRAIN_MS / 2);
+        let lease_expired = !matches!(lease, Some(Row::Instance(row)) if row.until > now);
         let at = Standing {
             task: &row.task,
             control: &row.control,
