@@ -1,0 +1,11 @@
+//! The embedded store from outside: what it promises when syncs fail, processes die and files are
+//! damaged, and what its records look like.
+#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "this is a test from end to end")]
+
+mod audit;
+mod crash;
+mod damage;
+mod format;
+mod probe;
+mod sync;
+mod work;
