@@ -26,6 +26,19 @@ pub enum OpenError {
         /// The last that was acknowledged.
         acknowledged: u64,
     },
+    /// The journal has a hole: a batch is missing although later ones are there.
+    #[error(
+        "WL-4002 {} has lost acknowledged writes: batch {missing} of {found} is missing; \
+         restore a backup, or open it with accept_loss to go on with what is left", .folder.display()
+    )]
+    Hole {
+        /// Where.
+        folder: PathBuf,
+        /// The first that is missing.
+        missing: u64,
+        /// The last that is there.
+        found: u64,
+    },
     /// Made by a version of the program that this one does not know.
     #[error("WL-4003 {} holds format {found:?}; this program reads format {expected:?}", .folder.display())]
     Format {

@@ -49,6 +49,15 @@ impl Key {
     }
 }
 
+/// A link of the chain of batches.
+pub(crate) fn link(slot: u32) -> Vec<u8> {
+    Key::new(b'$').u32(slot).0
+}
+
+pub(crate) fn links() -> (Vec<u8>, Vec<u8>) {
+    whole(b'$')
+}
+
 pub(crate) fn plan(id: &PlanId) -> Vec<u8> {
     Key::new(b'P').last(id.as_str())
 }

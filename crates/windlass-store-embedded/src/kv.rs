@@ -7,7 +7,6 @@ pub use crate::error::KvError;
 
 use std::collections::BTreeMap;
 
-use crate::error::OpenError;
 use crate::{key, record};
 
 /// A stored value; cheap to clone.
@@ -46,10 +45,6 @@ pub trait Kv: Send + Sync {
 }
 
 /// The number of the last batch that is there.
-pub(crate) fn sequence(kv: &dyn Kv) -> Result<u64, OpenError> {
-    let damaged = |why: KvError| OpenError::Corrupt { folder: ".".into(), why: why.to_string() };
-    match kv.read().get(key::SEQUENCE).map_err(damaged)? {
-        Some(value) => record::decode_u64(&value).map_err(damaged),
-        None => Ok(0),
-    }
+pub(crate) fn sequence(kv: &dyn Kv) -> Result<u64, KvError> {
+    kv.read().get(key::SEQUENCE)?.map_or(Ok(0), |value| record::decode_u64(&value))
 }

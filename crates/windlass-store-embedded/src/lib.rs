@@ -3,6 +3,7 @@
 //! `BTreeMap` for `memory:`. All writes go through one thread ([`writer`]) that commits everything
 //! that waits in one batch with one sync and acknowledges afterwards.
 
+mod chain;
 mod clock;
 mod error;
 mod key;
@@ -46,7 +47,8 @@ impl Embedded {
 
     /// A store over any [`Kv`] and clock: what tests put faults into.
     pub fn over(kv: Arc<dyn Kv>, clock: Clock) -> Result<Embedded, OpenError> {
-        let seq = kv::sequence(&*kv)?;
+        let damaged = |why: kv::KvError| OpenError::Corrupt { folder: ".".into(), why: why.to_string() };
+        let seq = kv::sequence(&*kv).map_err(damaged)?;
         Ok(Self::start(kv, clock, seq))
     }
 

@@ -48,6 +48,13 @@ impl Mark {
         self.file.write_all_at(&bytes, slot * SLOT_BYTES as u64)
     }
 
+    /// Both slots anew: after a loss that was accepted, neither may go on telling of more.
+    pub(crate) fn reset(&self, seq: u64) -> io::Result<()> {
+        self.write(seq)?;
+        self.write(seq)?;
+        self.sync()
+    }
+
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }

@@ -9,7 +9,7 @@ use windlass_core::fence::Fence;
 use windlass_core::time::Ms;
 
 use crate::kv::{Batch, KvError, Read, Value, Visit};
-use crate::{key, record};
+use crate::{chain, key, record};
 
 /// Typed reads of anything that has bytes.
 pub(crate) trait Records: Read {
@@ -76,7 +76,7 @@ impl<'a> Tx<'a> {
             self.put(key::FENCE.to_vec(), record::encode_u64(fence.0));
         }
         if !self.batch.is_empty() {
-            self.put(key::SEQUENCE.to_vec(), record::encode_u64(seq));
+            chain::link(&mut self.batch, seq);
         }
         self.batch
     }

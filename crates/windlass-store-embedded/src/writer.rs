@@ -158,8 +158,7 @@ struct Loop {
 impl Loop {
     fn run(mut self, mut queue: mpsc::Receiver<Work>) {
         while let Some(first) = queue.blocking_recv() {
-            if let Err(error) = self.turn(first, &mut queue) {
-                stop(&self.stopped, &error.to_string());
+            if self.turn(first, &mut queue).is_err() {
                 return;
             }
         }
@@ -182,6 +181,10 @@ impl Loop {
         let batch = tx.into_batch(self.seq + 1);
         drop(stored);
         let committed = if batch.is_empty() { Ok(()) } else { self.commit(batch) };
+        if let Err(error) = &committed {
+            // First of all: whoever is told that a write failed finds the store stopped.
+            stop(&self.stopped, &error.to_string());
+        }
         let told = committed.clone().map_err(|error| PortError::Unavailable(format!("a write failed: {error}")));
         for answer in answers {
             answer(told.clone());

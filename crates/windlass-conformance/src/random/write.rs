@@ -101,11 +101,14 @@ impl Side<'_> {
             }
         };
         // What the plan's table does not allow is tried as well: the store has it too.
-        let fits = row.plan.status.may_become(match go {
-            Go::Start | Go::Resume => plan::PlanStatus::Running,
-            Go::Pause => plan::PlanStatus::Paused,
+        let by = match go {
+            Go::Start => plan::PlanMove::Start,
+            Go::Resume if row.plan.status.is_final() => plan::PlanMove::Reopen,
+            Go::Resume => plan::PlanMove::Resume,
+            Go::Pause => plan::PlanMove::Pause,
             Go::Settle => return Some(step::plan("settle", &row, fact)),
-        });
+        };
+        let fits = plan::after(row.plan.status, by).is_some();
         if fits {
             return Some(step::plan("move", &row, fact));
         }

@@ -1,16 +1,21 @@
 //! The store on disk: fjall, with bounds that keep memory and recovery small.
 
+use std::fs::{File, TryLockError};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
 
 use super::{Batch, Kv, KvError, Read, Value, Visit};
+use crate::chain;
 use crate::error::OpenError;
 use crate::mark::Mark;
 
 /// What this program writes, in the file `FORMAT`.
 const FORMAT: &str = "windlass-embedded 1";
 const FORMAT_FILE: &str = "FORMAT";
+/// Held by the process that has the folder open.
+const LOCK_FILE: &str = "LOCK";
 
 /// How to open a store on disk.
 #[derive(Debug, Clone)]
@@ -36,6 +41,8 @@ pub struct Disk {
     db: Database,
     rows: Keyspace,
     mark: Mark,
+    /// The last to go.
+    _lock: File,
 }
 
 impl Disk {
@@ -43,45 +50,84 @@ impl Disk {
     pub fn open(folder: &Path, options: &Options) -> Result<Disk, OpenError> {
         let io = |error: std::io::Error| OpenError::Io { folder: folder.into(), why: error.to_string() };
         std::fs::create_dir_all(folder).map_err(io)?;
-        let known = check_format(folder)?;
+        let lock = lock(folder)?;
         let data = folder.join("data");
-        let db = Database::builder(&data)
-            .cache_size(options.cache_bytes)
-            .max_journaling_size(JOURNAL_BYTES_MAX)
-            .worker_threads(2)
-            .open()
-            .map_err(|error| open_error(folder, error))?;
-        let rows = db
-            .keyspace("rows", || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES_MAX))
-            .map_err(|error| open_error(folder, error))?;
-        if !known {
-            std::fs::write(folder.join(FORMAT_FILE), FORMAT).map_err(io)?;
+        if !check_format(folder, &data)? {
+            write_format(folder).map_err(io)?;
         }
+        if !data.exists() {
+            create(folder, &data, options)?;
+        }
+        // fjall asserts where it reads damaged lengths; to whoever opens a store that is an error too.
+        let opened = std::panic::catch_unwind(|| open(&data, options)).map_err(|panic| {
+            let why = panic.downcast_ref::<String>().map_or("its journal cannot be read", |why| why.as_str());
+            OpenError::Corrupt { folder: folder.into(), why: why.into() }
+        })?;
+        let (db, rows) = opened.map_err(|error| open_error(folder, error))?;
         let mark = Mark::open(folder).map_err(io)?;
-        let disk = Disk { db, rows, mark };
+        let disk = Disk { db, rows, mark, _lock: lock };
         disk.check_mark(folder, options)?;
         Ok(disk)
     }
 
-    /// Refuses to go on when fewer batches are there than were acknowledged: fjall ends its recovery
-    /// silently at the first damaged batch of its journal.
+    /// Refuses to go on when fewer batches are there than were acknowledged, or when one is missing
+    /// among them: fjall ends its recovery silently at the first damaged batch of a journal.
     fn check_mark(&self, folder: &Path, options: &Options) -> Result<(), OpenError> {
-        let found = super::sequence(self).map_err(|error| match error {
-            OpenError::Corrupt { why, .. } => OpenError::Corrupt { folder: folder.into(), why },
-            other => other,
-        })?;
+        let damaged = |why: KvError| OpenError::Corrupt { folder: folder.into(), why: why.to_string() };
+        let io = |error: std::io::Error| OpenError::Io { folder: folder.into(), why: error.to_string() };
+        let found = super::sequence(self).map_err(damaged)?;
         let acknowledged = self.mark.read();
         if found < acknowledged && !options.accept_loss {
             return Err(OpenError::Lost { folder: folder.into(), found, acknowledged });
         }
-        let io = |error: std::io::Error| OpenError::Io { folder: folder.into(), why: error.to_string() };
-        self.mark.write(found).and_then(|()| self.mark.sync()).map_err(io)
+        let missing = chain::broken(&*self.read(), found).map_err(damaged)?;
+        match missing {
+            Some(missing) if !options.accept_loss => {
+                return Err(OpenError::Hole { folder: folder.into(), missing, found });
+            }
+            Some(_) => self.commit(chain::mended(found)).map_err(damaged)?,
+            None => {}
+        }
+        self.mark.reset(found).map_err(io)
     }
 
     /// Bytes on disk, journals included.
     pub fn disk_bytes(&self) -> Result<u64, KvError> {
         Ok(self.db.disk_space()?)
     }
+}
+
+/// One process at a time, from the first file on.
+fn lock(folder: &Path) -> Result<File, OpenError> {
+    let io = |error: std::io::Error| OpenError::Io { folder: folder.into(), why: error.to_string() };
+    let file = File::options().create(true).truncate(false).write(true).open(folder.join(LOCK_FILE)).map_err(io)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::Locked(folder.into())),
+        Err(TryLockError::Error(error)) => Err(io(error)),
+    }
+}
+
+fn open(data: &Path, options: &Options) -> Result<(Database, Keyspace), fjall::Error> {
+    let db = Database::builder(data)
+        .cache_size(options.cache_bytes)
+        .max_journaling_size(JOURNAL_BYTES_MAX)
+        .worker_threads(2)
+        .open()?;
+    let rows = db.keyspace("rows", || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES_MAX))?;
+    Ok((db, rows))
+}
+
+/// Makes the database under another name first: fjall does not open what was half made when its
+/// process died.
+fn create(folder: &Path, data: &Path, options: &Options) -> Result<(), OpenError> {
+    let io = |error: std::io::Error| OpenError::Io { folder: folder.into(), why: error.to_string() };
+    let draft = folder.join("data.new");
+    if draft.exists() {
+        std::fs::remove_dir_all(&draft).map_err(io)?;
+    }
+    drop(open(&draft, options).map_err(|error| open_error(folder, error))?);
+    std::fs::rename(&draft, data).and_then(|()| File::open(folder)?.sync_all()).map_err(io)
 }
 
 fn open_error(folder: &Path, error: fjall::Error) -> OpenError {
@@ -95,12 +141,30 @@ fn open_error(folder: &Path, error: fjall::Error) -> OpenError {
 
 /// Whether the folder names a format, which must be the known one. A folder with data and without
 /// a format is somebody else's.
-fn check_format(folder: &Path) -> Result<bool, OpenError> {
+fn check_format(folder: &Path, data: &Path) -> Result<bool, OpenError> {
+    let foreign = |found: &str| OpenError::Format { folder: folder.into(), found: found.into(), expected: FORMAT };
     match std::fs::read_to_string(folder.join(FORMAT_FILE)) {
         Ok(found) if found.trim() == FORMAT => Ok(true),
-        Ok(found) => Err(OpenError::Format { folder: folder.into(), found: found.trim().into(), expected: FORMAT }),
+        Ok(found) => Err(foreign(found.trim())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && data.exists() => Err(foreign("")),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(OpenError::Io { folder: folder.into(), why: error.to_string() }),
+    }
+}
+
+/// Names the format before there is any data, whole or not at all: a crash or a power loss must not
+/// leave acknowledged writes beside an empty name.
+fn write_format(folder: &Path) -> std::io::Result<()> {
+    let draft = folder.join("FORMAT.new");
+    let mut file = File::create(&draft)?;
+    file.write_all(FORMAT.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&draft, folder.join(FORMAT_FILE))?;
+    File::open(folder)?.sync_all()?;
+    // The folder's own name may be new too.
+    match folder.canonicalize()?.parent() {
+        Some(parent) => File::open(parent)?.sync_all(),
+        None => Ok(()),
     }
 }
 

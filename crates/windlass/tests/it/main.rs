@@ -1,4 +1,5 @@
 //! The executable as people use it.
+#![expect(clippy::unwrap_used, reason = "this is a test from end to end")]
 
 mod bench;
 mod plan;

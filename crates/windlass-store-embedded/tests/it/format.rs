@@ -1,0 +1,185 @@
+//! What is stored, byte for byte: format 1 as a golden file, which every later version reads.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use windlass_core::checkpoint::Checkpoint;
+use windlass_core::id::{InstanceId, TenantId};
+use windlass_core::lock::{Acquire, Held};
+use windlass_core::plan::{Plan, PlanStatus};
+use windlass_core::port::lock::{Force, Locks, Tenant};
+use windlass_core::port::state::{Filter, Key, PlanPut, Row, State, Step, Take, Which};
+use windlass_core::task::Task;
+use windlass_core::task::status::Statuses;
+use windlass_core::time::Ms;
+use windlass_store_embedded::kv::memory::Memory;
+use windlass_store_embedded::kv::{Kv, Value};
+use windlass_store_embedded::{Clock, Embedded};
+
+use crate::probe::dump;
+use crate::work::{self, id};
+
+const GOLDEN: &str = include_str!("../data/format-1/rows.txt");
+const NOW: Ms = Ms::new(1_800_000_000_000);
+
+fn over(kv: &Arc<Memory>) -> Embedded {
+    Embedded::over(Arc::<Memory>::clone(kv) as Arc<dyn Kv>, Clock::new(|| NOW.get() * 1000)).unwrap()
+}
+
+async fn commit(store: &Embedded, step: Step) {
+    store.commit(&[step]).await.unwrap().remove(0).unwrap();
+}
+
+fn fixture(name: &str, tenants: &[&str]) -> (Plan, Vec<Task>) {
+    let plan = work::plan(name, tenants.len() as u32, NOW);
+    let task = |n: usize| work::task(&plan, &format!("{name}-{n}"), &id(tenants[n]), n as u32);
+    let tasks = (0..tenants.len()).map(task).collect();
+    (plan, tasks)
+}
+
+async fn acquire(store: &Embedded, task: &Task) -> Held {
+    let Task { tenant, plan, id, .. } = task.clone();
+    let want = Acquire { tenant, plan, task: id, ttl_ms: 9_000_000 };
+    let holder = store.acquire(&[want]).await.unwrap().remove(0).unwrap();
+    Held { tenant: holder.tenant, task: holder.task, fence: holder.fence }
+}
+
+/// A little of everything: at its end every table has a row.
+async fn scenario(store: &Embedded) {
+    let me: InstanceId = id("i-1");
+    store.beat(&me, 60_000).await.unwrap();
+    let (mut plan, tasks) = fixture("p-1", &["acme", "globex", "initech", "stark"]);
+    commit(store, work::create("op-1", &plan, &tasks)).await;
+    commit(store, work::start("op-2", &mut plan, 1, &me, NOW)).await;
+    let take = Take { instance: me.clone(), which: Which::Ready { plan: None, limit: 2 } };
+    let mut taken: Vec<Task> = store.take(&take).await.unwrap().into_iter().map(|row| row.unwrap().task).collect();
+    // One completes, one is in its second stage and is asked to pause.
+    let held = acquire(store, &taken[1]).await;
+    commit(store, work::begin("op-3", &mut taken[1], &me, held.fence, NOW)).await;
+    commit(store, work::complete("op-4", &mut taken[1], &me, NOW)).await;
+    store.release(&[held]).await.unwrap().remove(0).unwrap();
+    let held = acquire(store, &taken[0]).await;
+    commit(store, work::begin("op-5", &mut taken[0], &me, held.fence, NOW)).await;
+    let mut checkpoint = Checkpoint::new(1, NOW);
+    commit(store, work::boundary("op-6", &mut taken[0], &me, &mut checkpoint, NOW)).await;
+    commit(store, work::ask_pause("op-7", &taken[0])).await;
+    // A third was paused, a fourth waits for its turn.
+    let take = Take { instance: me.clone(), which: Which::Named(vec![id("p-1-2")]) };
+    let mut third = store.take(&take).await.unwrap().remove(0).unwrap().task;
+    let held = acquire(store, &third).await;
+    commit(store, work::begin("op-8", &mut third, &me, held.fence, NOW)).await;
+    commit(store, work::pause("op-9", &mut third, &me, NOW)).await;
+    store.force(&id("initech"), Force::Freeze, &id("ada"), Some(&id("audit"))).await.unwrap();
+    // One plan has ended, of another a part is still to be forgotten.
+    for (name, ended_at) in [("p-2", NOW), ("p-3", Ms::new(1_000))] {
+        let (mut plan, tasks) = fixture(name, &["umbrella", "hooli"]);
+        commit(store, work::create(&format!("op-{name}"), &plan, &tasks)).await;
+        plan.status = PlanStatus::Cancelled;
+        plan.cancelled = true;
+        plan.ended_at = Some(ended_at);
+        let put = PlanPut { plan: plan.clone(), version: 1, spec: None };
+        let end = work::create(&format!("op-{name}-end"), &plan, &[]);
+        commit(store, Step { plan: Some(put), ..end }).await;
+    }
+    assert_eq!(State::purge(store, Ms::new(2_000), 1).await, Ok(1));
+}
+
+/// A line for each row: key and value, with every byte that is not plain text as `\xNN`.
+fn text(kv: &dyn Kv) -> String {
+    let escape = |bytes: &[u8], plain: fn(u8) -> bool| -> String {
+        let one = |byte: &u8| if plain(*byte) { char::from(*byte).to_string() } else { format!("\\x{byte:02x}") };
+        bytes.iter().map(one).collect()
+    };
+    let in_key = |byte: u8| byte.is_ascii_alphanumeric() || b"#$-_".contains(&byte);
+    let in_value = |byte: u8| (b' '..=b'~').contains(&byte) && byte != b'\\';
+    dump(kv).iter().map(|(key, value)| format!("{} {}\n", escape(key, in_key), escape(value, in_value))).collect()
+}
+
+fn unescape(text: &str) -> Vec<u8> {
+    let mut parts = text.split("\\x");
+    let mut bytes = parts.next().unwrap().as_bytes().to_vec();
+    for part in parts {
+        bytes.push(u8::from_str_radix(&part[..2], 16).unwrap());
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
+    }
+    bytes
+}
+
+fn golden() -> Arc<Memory> {
+    let rows = GOLDEN.lines().map(|line| line.split_once(' ').unwrap());
+    let kv = Memory::default();
+    kv.commit(rows.map(|(key, value)| (unescape(key), Some(Value::from(unescape(value))))).collect()).unwrap();
+    Arc::new(kv)
+}
+
+/// Everything that can be asked.
+async fn everything(store: &Embedded) -> (Vec<Option<Row>>, Vec<Row>, Vec<Tenant>) {
+    let mut keys = vec![Key::Instance(id("i-1"))];
+    let ops = ["op-1", "op-2", "op-7", "op-p-2", "op-p-2-end", "op-p-3"];
+    keys.extend(ops.map(|op| Key::Op(id(op))));
+    for (name, tasks) in [("p-1", 4), ("p-2", 2), ("p-3", 2)] {
+        keys.extend([Key::Plan(id(name)), Key::PlanSpec(id(name)), Key::PlanHistory(id(name)), Key::Tally(id(name))]);
+        for task in (0..tasks).map(|n| format!("{name}-{n}")) {
+            keys.extend([Key::Task(id(&task)), Key::TaskSpec(id(&task)), Key::TaskHistory(id(&task))]);
+            keys.push(Key::Checkpoint(id(&task)));
+        }
+    }
+    let tenants = ["acme", "globex", "initech", "stark", "umbrella", "hooli"].map(id::<TenantId>);
+    keys.extend(tenants.iter().cloned().map(Key::Tenant));
+    let mut listed = Vec::new();
+    let tasks = Filter::Tasks { plan: None, tenant: None, statuses: Statuses::NONE, interrupted: false };
+    let umbrella =
+        Filter::Tasks { plan: None, tenant: Some(id("umbrella")), statuses: Statuses::ALL, interrupted: false };
+    for filter in [tasks, umbrella, Filter::Plans { statuses: Vec::new() }, Filter::Instances] {
+        listed.extend(State::list(store, &filter, None, 100).await.unwrap().items);
+    }
+    let loaded = State::load(store, &keys).await.unwrap();
+    let mut locks = Locks::load(store, &tenants).await.unwrap();
+    locks.extend(Locks::list(store, None, 100).await.unwrap().items);
+    (loaded, listed, locks)
+}
+
+#[tokio::test]
+async fn the_stored_format_is_what_the_golden_file_says() {
+    let kv = Arc::new(Memory::default());
+    let store = over(&kv);
+    scenario(&store).await;
+    let written = text(&*kv);
+    if written != GOLDEN {
+        let place = format!("{}/format-1.txt", env!("CARGO_TARGET_TMPDIR"));
+        std::fs::write(&place, &written).unwrap();
+        let differs = written.lines().zip(GOLDEN.lines()).find(|(written, golden)| written != golden);
+        panic!("the stored format has changed; what is written now is in {place}; first difference: {differs:#?}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_of_format_1_is_read_and_goes_on() {
+    let (old, new) = (golden(), Arc::new(Memory::default()));
+    let (old, new) = (over(&old), over(&new));
+    scenario(&new).await;
+    let read = everything(&old).await;
+    assert!(read == everything(&new).await, "a store of format 1 reads otherwise: {read:#?}");
+    let missing = read.0.iter().filter(|row| row.is_none()).count();
+    assert_eq!(missing, 5 + 9, "checkpoints that never were; p-3 and its first task, which are forgotten");
+    // What leads to work, rather than to rows: leases, slots, readiness, wishes, the rest of a plan.
+    for store in [&old, &new] {
+        assert_eq!(store.beat(&id("i-1"), 60_000).await.unwrap().asked.len(), 1);
+        let take = Take { instance: id("i-1"), which: Which::Ready { plan: None, limit: 9 } };
+        let taken = store.take(&take).await.unwrap().remove(0).unwrap();
+        assert_eq!(taken.task.id, id("p-1-3"));
+        assert_eq!(State::purge(store, Ms::MAX, 100).await, Ok(3 + 7 + 1), "tasks, operations, the instance");
+    }
+    assert!(everything(&old).await == everything(&new).await, "it goes on otherwise");
+}
+
+#[test]
+fn the_golden_file_has_a_row_of_every_table() {
+    let keys = include_str!("../../src/key.rs");
+    let in_key = |before: &str| -> BTreeSet<u8> { keys.split(before).skip(1).map(|rest| rest.as_bytes()[0]).collect() };
+    let mut tables = in_key("Key::new(b'");
+    tables.extend(in_key("&[u8] = b\""));
+    let rows: BTreeSet<u8> = GOLDEN.lines().map(|line| unescape(line)[0]).collect();
+    let names = |tables: &BTreeSet<u8>| -> String { tables.iter().map(|table| char::from(*table)).collect() };
+    assert_eq!(names(&rows), names(&tables));
+}
