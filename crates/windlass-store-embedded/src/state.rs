@@ -6,6 +6,7 @@ mod commit;
 mod history;
 pub(crate) mod list;
 mod load;
+mod prepared;
 mod purge;
 mod take;
 
@@ -26,7 +27,8 @@ type Judged<T> = Result<Result<T, Refusal>, PortError>;
 impl State for Embedded {
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         list::check_batch(steps.len())?;
-        let (steps, ahead) = (steps.to_vec(), self.ahead_ms);
+        let steps: Vec<_> = steps.iter().cloned().map(prepared::Prepared::new).collect();
+        let ahead = self.ahead_ms;
         self.writer
             .write(move |tx| {
                 let now = tx.now(ahead);
@@ -88,7 +90,7 @@ fn beat(tx: &mut Tx<'_>, instance: &InstanceId, lease_ms: u64, now: Ms) -> Resul
     })?;
     let mut asked = Vec::with_capacity(ids.len());
     for id in ids {
-        if let Some(row) = tx.record::<TaskRow>(&key::task(&record::decode(&id)?))? {
+        if let Some(row) = tx.task(&record::decode(&id)?)? {
             asked.push((row.task.id, row.control));
         }
     }

@@ -1,11 +1,14 @@
 //! One batch in the making: what is stored, with the writes of this batch over it, so that each
 //! caller's work sees what the work before it in the same batch has done.
 
+use std::collections::HashMap;
 use std::ops::Bound;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windlass_core::fence::Fence;
+use windlass_core::id::{TaskId, TenantId};
+use windlass_core::port::state::{TaskRow, TenantRow};
 use windlass_core::time::Ms;
 
 use crate::kv::{Batch, KvError, Read, Value, Visit};
@@ -24,8 +27,21 @@ pub(crate) trait Records: Read {
 
 impl<R: Read + ?Sized> Records for R {}
 
+/// The rows that boundary commits ask for, as the writer last wrote them: those of tasks that run,
+/// and of their tenants. Nobody else writes, and a batch that fails ends the writer, so what is here
+/// is what is stored.
+#[derive(Default)]
+pub(crate) struct Hot {
+    tasks: HashMap<TaskId, TaskRow>,
+    tenants: HashMap<TenantId, TenantRow>,
+}
+
+/// Rows of each kind that are kept; more tasks at once are read from the store.
+const HOT_MAX: usize = 16_384;
+
 pub(crate) struct Tx<'a> {
     stored: &'a dyn Read,
+    hot: &'a mut Hot,
     batch: Batch,
     /// The store's clock, in microseconds, for the whole batch.
     clock_us: u64,
@@ -36,12 +52,53 @@ pub(crate) struct Tx<'a> {
 }
 
 impl<'a> Tx<'a> {
-    pub(crate) fn new(stored: &'a dyn Read, clock_us: u64) -> Tx<'a> {
-        Tx { stored, batch: Batch::new(), clock_us, fence: None, state_changed: false, locks_changed: false }
+    pub(crate) fn new(stored: &'a dyn Read, hot: &'a mut Hot, clock_us: u64) -> Tx<'a> {
+        Tx { stored, hot, batch: Batch::new(), clock_us, fence: None, state_changed: false, locks_changed: false }
     }
 
     pub(crate) fn now(&self, ahead_ms: u64) -> Ms {
         Ms::new(self.clock_us / 1000).plus(ahead_ms)
+    }
+
+    pub(crate) fn task(&self, id: &TaskId) -> Result<Option<TaskRow>, KvError> {
+        match self.hot.tasks.get(id) {
+            Some(row) => Ok(Some(row.clone())),
+            None => self.record(&key::task(id)),
+        }
+    }
+
+    /// Stores a task's row; `encoded` is its record.
+    pub(crate) fn put_task(&mut self, row: TaskRow, encoded: Value) {
+        self.put(key::task(&row.task.id), encoded);
+        match row.task.owner.is_some() && self.hot.tasks.len() < HOT_MAX {
+            true => drop(self.hot.tasks.insert(row.task.id.clone(), row)),
+            false => drop(self.hot.tasks.remove(&row.task.id)),
+        }
+    }
+
+    pub(crate) fn remove_task(&mut self, id: &TaskId) {
+        self.hot.tasks.remove(id);
+        self.remove(key::task(id));
+    }
+
+    pub(crate) fn tenant(&self, id: &TenantId) -> Result<Option<TenantRow>, KvError> {
+        match self.hot.tenants.get(id) {
+            Some(row) => Ok(Some(row.clone())),
+            None => self.record(&key::tenant(id)),
+        }
+    }
+
+    pub(crate) fn put_tenant(&mut self, id: TenantId, row: TenantRow) -> Result<(), KvError> {
+        self.put_record(key::tenant(&id), &row)?;
+        if row.started.is_none() {
+            self.hot.tenants.remove(&id);
+            return Ok(());
+        }
+        if self.hot.tenants.len() >= HOT_MAX {
+            self.hot.tenants.clear();
+        }
+        self.hot.tenants.insert(id, row);
+        Ok(())
     }
 
     pub(crate) fn put(&mut self, key: Vec<u8>, value: Value) {

@@ -10,7 +10,7 @@ use windlass_core::port::{Mark, PortError};
 
 use crate::clock::Clock;
 use crate::kv::{Kv, KvError, Read};
-use crate::tx::Tx;
+use crate::tx::{Hot, Tx};
 
 /// Work waiting for the writer, at most; further callers wait for room.
 const QUEUE_MAX: usize = 4_096;
@@ -47,6 +47,7 @@ impl Writer {
             state_changed,
             locks_changed,
             stopped: Arc::clone(&stopped),
+            hot: Hot::default(),
         };
         let thread = std::thread::Builder::new().name("windlass-writer".into()).spawn(move || turn.run(work));
         if let Err(error) = &thread {
@@ -153,6 +154,7 @@ struct Loop {
     state_changed: watch::Sender<u64>,
     locks_changed: watch::Sender<u64>,
     stopped: Arc<Mutex<Option<String>>>,
+    hot: Hot,
 }
 
 impl Loop {
@@ -170,7 +172,7 @@ impl Loop {
     /// One batch: everything that waits now, one commit, then the answers.
     fn turn(&mut self, first: Work, queue: &mut mpsc::Receiver<Work>) -> Result<(), KvError> {
         let stored = self.kv.read();
-        let mut tx = Tx::new(&*stored, self.clock.now_us());
+        let mut tx = Tx::new(&*stored, &mut self.hot, self.clock.now_us());
         let mut answers = vec![first(&mut tx)];
         while tx.len() < BATCH_WRITES_MAX
             && let Ok(work) = queue.try_recv()

@@ -1,8 +1,11 @@
 //! A task or a plan that changes, with every index entry that follows from it. Entries are a
 //! function of the row, so that no write can forget one.
 
+use serde::Serialize;
+use serde_json::value::RawValue;
 use windlass_core::event::Event;
-use windlass_core::port::state::{PlanRow, TaskRow};
+use windlass_core::port::state::{LastOp, PlanRow, TaskRow};
+use windlass_core::task::Control;
 
 use super::history;
 use crate::kv::KvError;
@@ -14,6 +17,22 @@ pub(super) struct TaskChange {
     pub(super) old: Option<TaskRow>,
     pub(super) new: TaskRow,
     pub(super) events: Vec<Event>,
+    /// The text of the new task and of its events, where the caller has made it.
+    pub(super) task_text: Option<Box<RawValue>>,
+    pub(super) events_text: Option<Box<RawValue>>,
+}
+
+/// A task's row whose task is text already: the same record, by [`TaskRow`]'s names.
+#[derive(Serialize)]
+struct RowText<'a> {
+    task: &'a RawValue,
+    #[serde(skip_serializing_if = "Control::is_empty")]
+    control: &'a Control,
+    checkpoint: u64,
+    version: u64,
+    seq: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    op: &'a Option<LastOp>,
 }
 
 /// A plan before and after.
@@ -26,23 +45,28 @@ pub(super) struct PlanChange {
 impl TaskChange {
     /// Of a stored row, one version on.
     pub(super) fn of(old: TaskRow) -> TaskChange {
-        let mut new = old.clone();
-        new.version += 1;
-        TaskChange { old: Some(old), new, events: Vec::new() }
+        let mut change = TaskChange::new(old.clone());
+        change.new.version += 1;
+        change.old = Some(old);
+        change
     }
 
-    pub(super) fn add(&mut self, mut event: Event) {
+    /// Of a task that was not there.
+    pub(super) fn new(new: TaskRow) -> TaskChange {
+        TaskChange { old: None, new, events: Vec::new(), task_text: None, events_text: None }
+    }
+
+    pub(super) fn add(&mut self, event: Event) {
         self.new.seq += 1;
-        event.seq = self.new.seq;
         self.events.push(event);
     }
 
     pub(super) fn write(self, tx: &mut Tx<'_>) -> Result<(), KvError> {
-        let TaskChange { old, new, events } = self;
-        let entries = old.as_ref().map(Entries::of).unwrap_or_default();
-        let now = Entries::of(&new);
+        let TaskChange { old, new, events, task_text, events_text } = self;
         tx.state_changed |= wakes(old.as_ref(), &new);
-        if entries != now {
+        if !old.as_ref().is_some_and(|old| same_entries(old, &new)) {
+            let entries = old.as_ref().map(Entries::of).unwrap_or_default();
+            let now = Entries::of(&new);
             let id = record::encode(&new.task.id)?;
             for (before, after) in entries.all().into_iter().zip(now.all()) {
                 match (before, after) {
@@ -54,13 +78,30 @@ impl TaskChange {
                 }
             }
         }
-        history::append(tx, key::Subject::Task(&new.task.id), events)?;
-        tx.put_record(key::task(&new.task.id), &new)
+        history::append(tx, key::Subject::Task(&new.task.id), new.seq, events, events_text)?;
+        let encoded = match &task_text {
+            None => record::encode(&new)?,
+            Some(task) => {
+                let TaskRow { control, checkpoint, version, seq, op, .. } = &new;
+                let (checkpoint, version, seq) = (*checkpoint, *version, *seq);
+                record::encode(&RowText { task, control, checkpoint, version, seq, op })?
+            }
+        };
+        tx.put_task(new, encoded);
+        Ok(())
     }
 }
 
+/// Whether two rows of one task have the same [`Entries`], told from what those are made of: a plain
+/// boundary changes none of it.
+fn same_entries(old: &TaskRow, new: &TaskRow) -> bool {
+    let of =
+        |row: &TaskRow| (row.task.status, row.task.ready_at, row.control.start.is_some(), row.control.wants_owner());
+    of(old) == of(new) && old.task.owner == new.task.owner
+}
+
 /// The index entries of a task.
-#[derive(Default, PartialEq, Eq)]
+#[derive(Default)]
 pub(super) struct Entries {
     status: Option<Vec<u8>>,
     tenant: Option<Vec<u8>>,
@@ -104,9 +145,8 @@ impl PlanChange {
         PlanChange { old: Some(old), new, events: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, mut event: Event) {
+    pub(super) fn add(&mut self, event: Event) {
         self.new.seq += 1;
-        event.seq = self.new.seq;
         self.events.push(event);
     }
 
@@ -120,7 +160,7 @@ impl PlanChange {
         new.plan.ended_at.iter().for_each(|at| tx.put(key::ended(*at, &new.plan.id), id.clone()));
         tx.put(key::plan_status(&new.plan), id);
         tx.state_changed = true;
-        history::append(tx, key::Subject::Plan(&new.plan.id), events)?;
+        history::append(tx, key::Subject::Plan(&new.plan.id), new.seq, events, None)?;
         tx.put_record(key::plan(&new.plan.id), &new)
     }
 }

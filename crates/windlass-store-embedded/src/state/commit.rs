@@ -15,12 +15,13 @@ use windlass_core::task::{Control, Request};
 use windlass_core::time::Ms;
 
 use super::change::{PlanChange, TaskChange};
+use super::prepared::Prepared;
 use super::{Judged, lease_until};
 use crate::key;
-use crate::kv::KvError;
+use crate::kv::{KvError, Value};
 use crate::tx::{Records, Tx};
 
-pub(super) fn step(tx: &mut Tx<'_>, step: Step, now: Ms) -> Judged<Stepped> {
+pub(super) fn step(tx: &mut Tx<'_>, step: Prepared, now: Ms) -> Judged<Stepped> {
     match judge(tx, step, now) {
         Ok(Judgement::New(draft)) => Ok(Ok(draft.write(tx)?)),
         Ok(Judgement::Repeat(stepped)) => Ok(Ok(stepped)),
@@ -64,13 +65,15 @@ struct Draft {
     specs: Vec<(TaskId, TaskSpec)>,
     tenants: Vec<(TenantId, TenantRow)>,
     checkpoint: CheckpointPut,
+    checkpoint_record: Option<Value>,
     asked: bool,
     /// Which task the answer and the checkpoint are about.
     subject: Option<usize>,
     answer: Option<windlass_core::json::Json>,
 }
 
-fn judge(tx: &Tx<'_>, step: Step, now: Ms) -> Result<Judgement, Stop> {
+fn judge(tx: &Tx<'_>, prepared: Prepared, now: Ms) -> Result<Judgement, Stop> {
+    let Prepared { step, texts } = prepared;
     step.check()?;
     if let Some(repeat) = repeat(tx, &step)? {
         return Ok(Judgement::Repeat(repeat));
@@ -87,6 +90,7 @@ fn judge(tx: &Tx<'_>, step: Step, now: Ms) -> Result<Judgement, Stop> {
         specs: Vec::new(),
         tenants: Vec::new(),
         checkpoint,
+        checkpoint_record: texts.checkpoint,
         asked: ask.is_some(),
         subject: None,
         answer,
@@ -106,6 +110,10 @@ fn judge(tx: &Tx<'_>, step: Step, now: Ms) -> Result<Judgement, Stop> {
     for event in events {
         draft.event(tx, event)?;
     }
+    if let (true, Some(change)) = (single, draft.tasks.first_mut()) {
+        change.task_text = texts.task;
+        change.events_text = texts.events;
+    }
     Ok(Judgement::New(Box::new(draft)))
 }
 
@@ -116,7 +124,7 @@ fn repeat(tx: &Tx<'_>, step: &Step) -> Result<Option<Stepped>, Stop> {
         (_, Some(ask)) => Some(&ask.task),
         _ => None,
     };
-    let row = |id: Option<&TaskId>| id.map_or(Ok(None), |id| tx.record::<TaskRow>(&key::task(id)));
+    let row = |id: Option<&TaskId>| id.map_or(Ok(None), |id| tx.task(id));
     if let Writer::Person(_) = step.by {
         let Some(op) = tx.record::<OpRow>(&key::op(&step.op.id))? else { return Ok(None) };
         if op.digest != step.op.digest {
@@ -175,7 +183,7 @@ impl Draft {
         if self.places.contains_key(&task.id) {
             return Err(Refusal::Invalid(format!("task {} comes twice", task.id)).into());
         }
-        let stored: Option<TaskRow> = tx.record(&key::task(&task.id))?;
+        let stored = tx.task(&task.id)?;
         let mut tenant = self.tenant(tx, &task.tenant)?;
         let before = tenant.clone();
         let change = match stored {
@@ -190,7 +198,7 @@ impl Draft {
                     tenant.latest = Some(task.id.clone());
                 }
                 let new = TaskRow { task, control: Control::default(), checkpoint: 0, version: 1, seq: 0, op: None };
-                TaskChange { old: None, new, events: Vec::new() }
+                TaskChange::new(new)
             }
             Some(row) => {
                 let who = &self.by;
@@ -235,7 +243,7 @@ impl Draft {
         let drafted = self.tenants.iter().rev().find(|(drafted, _)| drafted == id);
         match drafted {
             Some((_, row)) => Ok(row.clone()),
-            None => Ok(tx.record(&key::tenant(id))?.unwrap_or_default()),
+            None => Ok(tx.tenant(id)?.unwrap_or_default()),
         }
     }
 
@@ -269,7 +277,7 @@ impl Draft {
         if let Some(place) = self.places.get(id) {
             return Ok(*place);
         }
-        let row: TaskRow = tx.record(&key::task(id))?.ok_or_else(|| Refusal::NotFound(format!("task {id}")))?;
+        let row = tx.task(id)?.ok_or_else(|| Refusal::NotFound(format!("task {id}")))?;
         self.places.insert(id.clone(), self.tasks.len());
         self.tasks.push(TaskChange::of(row));
         Ok(self.tasks.len() - 1)
@@ -330,14 +338,17 @@ impl Draft {
             match &self.checkpoint {
                 CheckpointPut::Keep => {}
                 CheckpointPut::Remove => tx.remove(key::checkpoint(id)),
-                CheckpointPut::Put(checkpoint) => tx.put_record(key::checkpoint(id), checkpoint)?,
+                CheckpointPut::Put(checkpoint) => match self.checkpoint_record {
+                    Some(record) => tx.put(key::checkpoint(id), record),
+                    None => tx.put_record(key::checkpoint(id), checkpoint)?,
+                },
             }
         }
         for (id, spec) in &self.specs {
             tx.put_record(key::task_spec(id), spec)?;
         }
-        for (id, tenant) in &self.tenants {
-            tx.put_record(key::tenant(id), tenant)?;
+        for (id, tenant) in self.tenants {
+            tx.put_tenant(id, tenant)?;
         }
         for change in self.tasks {
             change.write(tx)?;

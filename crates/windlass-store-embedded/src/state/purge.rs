@@ -1,7 +1,7 @@
 //! Retention: what ended long ago goes, in bounded pieces.
 
 use windlass_core::id::{InstanceId, OpId, PlanId, TaskId};
-use windlass_core::port::state::{InstanceRow, OpRow, PlanRow, TaskRow, TenantRow};
+use windlass_core::port::state::{InstanceRow, OpRow, PlanRow};
 use windlass_core::task::status::TaskStatus;
 use windlass_core::time::Ms;
 
@@ -83,22 +83,21 @@ fn tasks(tx: &mut Tx<'_>, plan: &PlanId, created_at: Ms, limit: u32) -> Result<u
 }
 
 fn task(tx: &mut Tx<'_>, id: &TaskId) -> Result<(), KvError> {
-    let Some(row) = tx.record::<TaskRow>(&key::task(id))? else { return Ok(()) };
+    let Some(row) = tx.task(id)? else { return Ok(()) };
     for entry in Entries::of(&row).all().into_iter().flatten() {
         tx.remove(entry.clone());
     }
-    for key in [key::task(id), key::task_spec(id), key::checkpoint(id)] {
-        tx.remove(key);
-    }
+    tx.remove_task(id);
+    tx.remove(key::task_spec(id));
+    tx.remove(key::checkpoint(id));
     remove_all(tx, key::histories(Subject::Task(id)))?;
-    let key = key::tenant(&row.task.tenant);
-    let Some(mut tenant) = tx.record::<TenantRow>(&key)? else { return Ok(()) };
+    let Some(mut tenant) = tx.tenant(&row.task.tenant)? else { return Ok(()) };
     // The fence stays for ever; the names only while what they name is there.
     let named = [&tenant.latest, &tenant.started].into_iter().flatten().any(|named| named == id);
     if named {
         tenant.latest = tenant.latest.filter(|latest| latest != id);
         tenant.started = tenant.started.filter(|started| started != id);
-        tx.put_record(key, &tenant)?;
+        tx.put_tenant(row.task.tenant, tenant)?;
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ pub(super) fn take(tx: &mut Tx<'_>, take: &Take, now: Ms) -> Each<TaskRow> {
 }
 
 fn named(tx: &mut Tx<'_>, id: &TaskId, instance: &InstanceId, now: Ms) -> Judged<TaskRow> {
-    let Some(row) = tx.record::<TaskRow>(&key::task(id))? else {
+    let Some(row) = tx.task(id)? else {
         return Ok(Err(Refusal::NotFound(format!("task {id}"))));
     };
     match &row.task.owner {
@@ -101,7 +101,7 @@ fn ready_in(
         if used >= slots && !key::is_asked_for(key) {
             return Ok(false);
         }
-        let Some(row) = tx.record::<TaskRow>(&key::task(&record::decode(id)?))? else { return Ok(true) };
+        let Some(row) = tx.task(&record::decode(id)?)? else { return Ok(true) };
         let (free, has_slot) = match &row.task.owner {
             Some(owner) => (lease_until(tx, owner)? <= now, true),
             None => (true, false),

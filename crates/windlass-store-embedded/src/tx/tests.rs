@@ -24,7 +24,8 @@ fn a_scan_shows_the_batch_over_what_is_stored_whatever_the_mixture() {
         };
         memory.commit(of(&kinds, &[1, 2, 3]).into_iter().map(|k| (k, Some(Value::from("old")))).collect()).unwrap();
         let stored = memory.read();
-        let mut tx = Tx::new(&*stored, 0);
+        let mut hot = Hot::default();
+        let mut tx = Tx::new(&*stored, &mut hot, 0);
         of(&kinds, &[2, 4, 5]).into_iter().for_each(|k| tx.put(k, Value::from("new")));
         of(&kinds, &[3, 5]).into_iter().for_each(|k| tx.remove(k));
         let expected: Vec<_> = kinds

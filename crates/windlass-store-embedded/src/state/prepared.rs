@@ -1,0 +1,44 @@
+//! What a caller can do for the writer before it hands over an owner's step: the text of the task, the
+//! checkpoint and the events. The one writer is what everybody waits for; callers have their own cores.
+
+use serde_json::value::{RawValue, to_raw_value};
+use windlass_core::port::state::{CheckpointPut, Step, Writer};
+
+use crate::kv::Value;
+use crate::record;
+
+/// A step with as much of it encoded as can be without knowing what is stored.
+pub(super) struct Prepared {
+    pub(super) step: Step,
+    pub(super) texts: Texts,
+}
+
+/// Each is made by the writer itself where it is missing.
+#[derive(Default)]
+pub(super) struct Texts {
+    pub(super) task: Option<Box<RawValue>>,
+    pub(super) events: Option<Box<RawValue>>,
+    pub(super) checkpoint: Option<Value>,
+}
+
+impl Prepared {
+    pub(super) fn new(step: Step) -> Prepared {
+        let texts = match (&step.by, &step.tasks[..]) {
+            (Writer::Owner { .. }, [put]) => Texts {
+                task: to_raw_value(&put.task).ok(),
+                events: step
+                    .events
+                    .iter()
+                    .all(|event| event.task.as_ref() == Some(&put.task.id))
+                    .then_some(())
+                    .and_then(|()| to_raw_value(&step.events).ok()),
+                checkpoint: match &step.checkpoint {
+                    CheckpointPut::Put(checkpoint) => record::encode(checkpoint).ok(),
+                    _ => None,
+                },
+            },
+            _ => Texts::default(),
+        };
+        Prepared { step, texts }
+    }
+}
