@@ -61,8 +61,9 @@ impl Data {
             }
             self.judge_task(step, put, now)?;
         }
-        self.judge_checkpoint(step)?;
+        // Where a task stands is judged before what it carries, for a request as for a put.
         self.judge_ask(step, now)?;
+        self.judge_checkpoint(step)?;
         self.judge_events(step)
     }
 

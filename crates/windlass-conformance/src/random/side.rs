@@ -121,19 +121,7 @@ impl<'h> Side<'h> {
                 let rows = list(&ports, &filter_of(*filter), *limit).await;
                 rows.iter().map(|row| format!("{row:?}")).collect::<Vec<_>>().join("\n")
             }
-            What::Run { instance, task } => {
-                let mut text = String::new();
-                for what in [
-                    What::Beat { instance: *instance, lease: Lease::Long },
-                    What::Named { instance: *instance, tasks: vec![*task] },
-                    What::Acquire { task: *task, long: true },
-                    What::Owner { task: *task, does: Does::Begin, wrong: Wrong::Nothing },
-                ] {
-                    text += &Box::pin(self.called(&Call { what, ..call.clone() })).await;
-                    text += "\n";
-                }
-                text
-            }
+            What::Run { instance, task } => self.run(call, *instance, *task).await,
             What::Purge { old: true } => whole(ports.state.purge(BORN.plus(1_000_000), 1_000).await),
             What::Purge { old: false } => {
                 let before = self.now(call).plus(GRAIN_MS / 2);
@@ -159,6 +147,21 @@ impl<'h> Side<'h> {
                 None => "nothing to do".to_owned(),
             },
         }
+    }
+
+    /// The whole way into an attempt, call by call.
+    async fn run(&mut self, call: &Call, instance: u32, task: u32) -> String {
+        let mut text = String::new();
+        for what in [
+            What::Beat { instance, lease: Lease::Long },
+            What::Named { instance, tasks: vec![task] },
+            What::Acquire { task, long: true },
+            What::Owner { task, does: Does::Begin, wrong: Wrong::Nothing },
+        ] {
+            text += &Box::pin(self.called(&Call { what, ..call.clone() })).await;
+            text += "\n";
+        }
+        text
     }
 
     async fn locks(&mut self, call: &Call) -> String {

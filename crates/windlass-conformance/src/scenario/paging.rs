@@ -271,6 +271,7 @@ pub async fn locked_tenants_are_listed_by_id(h: &dyn Harness) {
             }
             seen.push(name);
         }
+        assert!(page.next.is_none() || page.next != after, "a cursor moves on, or a list has no end");
         after = page.next;
         if after.is_none() {
             break;

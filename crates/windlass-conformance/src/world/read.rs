@@ -102,6 +102,7 @@ pub async fn list(ports: &Ports, filter: &Filter, limit: u32) -> Vec<Row> {
         let page = ports.state.list(filter, after.as_ref(), limit).await.expect("list");
         assert!(page.items.len() <= limit as usize, "a page has at most {limit} items, not {}", page.items.len());
         rows.extend(page.items);
+        assert!(page.next.is_none() || page.next != after, "a cursor moves on, or a list has no end");
         after = page.next;
         if after.is_none() {
             return rows;
@@ -116,6 +117,7 @@ pub async fn list_locks(ports: &Ports, limit: u32) -> Vec<Tenant> {
         let page = ports.locks.list(after.as_ref(), limit).await.expect("list");
         assert!(page.items.len() <= limit as usize, "a page has at most {limit} items, not {}", page.items.len());
         tenants.extend(page.items);
+        assert!(page.next.is_none() || page.next != after, "a cursor moves on, or a list has no end");
         after = page.next;
         if after.is_none() {
             return tenants;
