@@ -2,6 +2,7 @@
 //! with one sync, and only then acknowledges. While it syncs, the next batch gathers by itself:
 //! there is no timer.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
@@ -77,11 +78,15 @@ impl Writer {
             // The caller may be gone; its work is done all the same.
             Box::new(move |committed| drop(send.send(committed.and(result))))
         });
-        let queue = lock(&self.queue).clone();
-        match queue {
-            Some(queue) if queue.send(work).await.is_ok() => answer.await.unwrap_or_else(|_| Err(self.gone())),
-            _ => Err(self.gone()),
+        let Some(queue) = lock(&self.queue).clone() else { return Err(self.gone()) };
+        if queue.send(work).await.is_ok() {
+            if let Ok(answer) = answer.await {
+                return answer;
+            }
+            // Dropped without an answer: the writer is about to end, and to say why.
+            queue.closed().await;
         }
+        Err(self.gone())
     }
 
     /// Reads what is committed now.
@@ -160,8 +165,13 @@ struct Loop {
 impl Loop {
     fn run(mut self, mut queue: mpsc::Receiver<Work>) {
         while let Some(first) = queue.blocking_recv() {
-            if self.turn(first, &mut queue).is_err() {
-                return;
+            match std::panic::catch_unwind(AssertUnwindSafe(|| self.turn(first, &mut queue))) {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return,
+                Err(panic) => {
+                    let why = panic.downcast_ref::<String>().map_or("see the panic's own message", String::as_str);
+                    return stop(&self.stopped, &format!("the writer panicked: {why}"));
+                }
             }
         }
         if let Err(error) = self.kv.close() {

@@ -30,8 +30,24 @@ pub(crate) enum Fail {
     Commit,
     /// All of it is, but that is not known.
     AfterCommit,
+    /// The engine gives up altogether.
+    Panic,
     /// The commit is done, the mark is not.
     Mark,
+}
+
+/// Commits that are held back. Letting go is dropping it, so that a test that fails does not hang.
+pub(crate) struct Held<'a>(&'a Probe);
+
+impl Held<'_> {
+    pub(crate) fn let_go(self) {}
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().unwrap().held = false;
+        self.0.changed.notify_all();
+    }
 }
 
 pub(crate) const WHY: &str = "no space left on the test's device";
@@ -41,23 +57,17 @@ impl Probe {
         Arc::new(Probe { inner, state: Mutex::default(), changed: Condvar::new() })
     }
 
-    /// From now on commits wait.
-    pub(crate) fn hold(&self) {
+    /// From now on commits wait, until they are let go or the test ends.
+    #[must_use]
+    pub(crate) fn hold(&self) -> Held<'_> {
         self.state.lock().unwrap().held = true;
+        Held(self)
     }
 
-    pub(crate) fn let_go(&self) {
-        self.state.lock().unwrap().held = false;
-        self.changed.notify_all();
-    }
-
-    /// The commit that waits is done; the next one fails.
-    pub(crate) fn let_go_once_and_fail(&self) {
+    /// The commit that waits is good; those after it fail.
+    pub(crate) fn fail_after_this(&self) {
         let mut seen = self.state.lock().unwrap();
         seen.fail_after = Some(seen.commits.len());
-        seen.held = false;
-        drop(seen);
-        self.changed.notify_all();
     }
 
     pub(crate) fn fail(&self, fail: Fail) {
@@ -98,8 +108,10 @@ impl Kv for Probe {
             _ => seen.fail,
         };
         drop(seen);
-        if fail == Some(Fail::Commit) {
-            return Err(KvError::Io(WHY.into()));
+        match fail {
+            Some(Fail::Commit) => return Err(KvError::Io(WHY.into())),
+            Some(Fail::Panic) => panic!("the test says: {WHY}"),
+            _ => {}
         }
         self.inner.commit(batch)?;
         self.state.lock().unwrap().returned += 1;
