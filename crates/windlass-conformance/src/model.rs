@@ -143,7 +143,7 @@ impl State for Model {
     }
 
     async fn purge(&self, before: Ms, limit: u32) -> Result<u32, PortError> {
-        Ok(self.data().purge(before, limit))
+        Ok(self.data().purge(before, limit, self.now()))
     }
 }
 
@@ -196,7 +196,7 @@ impl Locks for Model {
     }
 
     async fn purge(&self, before: Ms, limit: u32) -> Result<u32, PortError> {
-        Ok(self.data().purge_locks(before, limit))
+        Ok(self.data().purge_locks(before, limit, self.now()))
     }
 }
 

@@ -153,6 +153,17 @@ pub struct Control {
     pub start: Option<Start>,
 }
 
+/// Why a task waits to be handed out: in the order in which it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Readiness {
+    /// A person asked for it. It may hold a slot still, if it was interrupted.
+    Asked,
+    /// An instance claimed it for its first run and, if it is dead, will not begin it. It holds a slot.
+    Claimed,
+    /// Its turn has not come.
+    Free,
+}
+
 /// Pass over a stage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -257,10 +268,16 @@ impl Task {
         Progress { stages: self.stages, completed: self.completed, started: self.stage.is_some() }
     }
 
-    /// Whether it waits to be handed to an instance, given what others want of it.
+    /// Why it waits to be handed to an instance, given what others want of it; `None` if it does not.
+    /// Whether an owner it still has is alive is for the store to say.
     #[must_use]
-    pub fn is_ready(&self, control: &Control) -> bool {
-        control.start.is_some() || (self.status == TaskStatus::Pending && self.owner.is_none())
+    pub fn readiness(&self, control: &Control) -> Option<Readiness> {
+        match (&control.start, self.status, &self.owner) {
+            (Some(_), _, _) => Some(Readiness::Asked),
+            (None, TaskStatus::Pending, Some(_)) => Some(Readiness::Claimed),
+            (None, TaskStatus::Pending, None) => Some(Readiness::Free),
+            _ => None,
+        }
     }
 
     /// Whether it takes one of its plan's slots.

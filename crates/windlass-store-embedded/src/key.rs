@@ -4,8 +4,8 @@
 
 use windlass_core::id::{InstanceId, OpId, PlanId, TaskId, TenantId};
 use windlass_core::plan::{Plan, PlanStatus};
-use windlass_core::task::Task;
 use windlass_core::task::status::TaskStatus;
+use windlass_core::task::{Readiness, Task};
 use windlass_core::time::Ms;
 
 /// The number of the last batch.
@@ -167,18 +167,15 @@ pub(crate) fn plan_part(created_at: Ms, id: &PlanId) -> Vec<u8> {
     Key(Vec::with_capacity(80)).newest_first(created_at).id(id.as_str()).0
 }
 
-/// Tasks that wait to be handed out: what people asked for first, then by readiness and place.
-pub(crate) fn ready(task: &Task, asked_for: bool) -> Vec<u8> {
-    let rank = if asked_for { ASKED_FOR } else { ASKED_FOR + 1 };
-    Key::new(b'r').id(task.plan.as_str()).byte(rank).time(task.ready_at).u32(task.position).0
+/// Tasks that wait to be handed out, in the order in which they are.
+pub(crate) fn ready(task: &Task, readiness: Readiness) -> Vec<u8> {
+    Key::new(b'r').id(task.plan.as_str()).byte(readiness as u8).time(task.ready_at).u32(task.position).0
 }
 
-const ASKED_FOR: u8 = 0;
-
-/// Whether a key made by [`ready`] is of a task that somebody asked to be started.
-pub(crate) fn is_asked_for(ready: &[u8]) -> bool {
-    // Behind the rank stand eight bytes of time and four of place.
-    ready.len().checked_sub(13).is_some_and(|rank| ready[rank] == ASKED_FOR)
+/// Whether a key made by [`ready`] is of a task that holds no slot yet.
+pub(crate) fn is_free(ready: &[u8]) -> bool {
+    // Behind the readiness stand eight bytes of time and four of place.
+    ready.len().checked_sub(13).is_some_and(|at| ready[at] == Readiness::Free as u8)
 }
 
 pub(crate) fn ready_in(plan: &PlanId) -> (Vec<u8>, Vec<u8>) {

@@ -61,6 +61,7 @@ impl Locks for Embedded {
     }
 
     async fn purge(&self, before: Ms, limit: u32) -> Result<u32, PortError> {
+        let before = before.min(self.writer.clock.now(self.ahead_ms));
         let old = self.writer.read(|read| expired(read, before, limit))?;
         self.writer
             .write(move |tx| {

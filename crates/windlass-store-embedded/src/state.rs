@@ -66,7 +66,8 @@ impl State for Embedded {
     }
 
     async fn purge(&self, before: Ms, limit: u32) -> Result<u32, PortError> {
-        self.writer.write(move |tx| Ok(purge::purge(tx, before, limit)?)).await
+        let ahead = self.ahead_ms;
+        self.writer.write(move |tx| Ok(purge::purge(tx, before, limit, tx.now(ahead))?)).await
     }
 }
 

@@ -76,8 +76,8 @@ impl Data {
         busy.map(|tenant| (tenant.tenant.to_string(), tenant)).collect()
     }
 
-    pub(super) fn purge_locks(&mut self, before: Ms, limit: u32) -> u32 {
-        let old = self.locks.values().filter(|lock| lock.until < before).map(|lock| lock.tenant.clone());
+    pub(super) fn purge_locks(&mut self, before: Ms, limit: u32, now: Ms) -> u32 {
+        let old = self.locks.values().filter(|lock| lock.until < before.min(now)).map(|lock| lock.tenant.clone());
         let old: Vec<TenantId> = old.take(limit as usize).collect();
         old.iter().for_each(|tenant| drop(self.locks.remove(tenant)));
         old.len() as u32

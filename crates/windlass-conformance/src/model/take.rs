@@ -37,7 +37,7 @@ impl Data {
         let ready = plans.filter(|row| only.is_none_or(|only| *only == row.plan.id)).filter_map(|row| {
             let tasks = self.tasks.values().map(|entry| &entry.row);
             let ready = tasks.filter(|task| task.task.plan == row.plan.id && self.may_hand_out(row, task, now));
-            ready.min_by_key(|task| (task.task.ready_at, task.task.position))
+            ready.min_by_key(|row| (row.task.readiness(&row.control), row.task.ready_at, row.task.position))
         });
         ready.map(|row| row.task.id.clone()).next()
     }
@@ -51,7 +51,7 @@ impl Data {
         plan.plan.status == PlanStatus::Running
             && conducted
             && free
-            && row.task.is_ready(&row.control)
+            && row.task.readiness(&row.control).is_some()
             && row.task.ready_at <= now
             && used < plan.plan.max_concurrency as usize
     }
@@ -88,7 +88,7 @@ impl Data {
         Beat { until, asked: mine.map(|row| (row.task.id.clone(), row.control.clone())).collect() }
     }
 
-    pub(super) fn purge(&mut self, before: Ms, limit: u32) -> u32 {
+    pub(super) fn purge(&mut self, before: Ms, limit: u32, now: Ms) -> u32 {
         if limit == 0 {
             return 0;
         }
@@ -108,7 +108,7 @@ impl Data {
             !goes
         });
         self.ops.retain(|_, op| !goes(op.at < before));
-        self.instances.retain(|_, instance| !goes(instance.until < before));
+        self.instances.retain(|_, instance| !goes(instance.until < before.min(now)));
         for tenant in self.tenants.values_mut() {
             tenant.latest = tenant.latest.take().filter(|task| !gone.contains(task));
             tenant.started = tenant.started.take().filter(|task| !gone.contains(task));

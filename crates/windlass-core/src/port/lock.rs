@@ -64,6 +64,7 @@ pub trait Locks: Send + Sync {
     /// answers how far things are now.
     async fn changed(&self, since: Mark, wait_ms: u64) -> Result<Mark, PortError>;
 
-    /// Forgets at most `limit` locks that expired before `before`; answers how many.
+    /// Forgets at most `limit` locks that expired before `before` (none that is held now); answers how
+    /// many.
     async fn purge(&self, before: Ms, limit: u32) -> Result<u32, PortError>;
 }

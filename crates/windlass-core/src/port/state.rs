@@ -32,7 +32,7 @@ pub struct Step {
     /// What is asked of a task. Never in conflict with its owner.
     pub ask: Option<Ask>,
     /// What happened. Numbered by the store, per task or per plan; each is about a plan or a task
-    /// that exists or comes with the step.
+    /// that exists or comes with the step, and is kept with that task's plan and tenant.
     pub events: Vec<Event>,
     /// Kept with the operation of a person and answered to a repeat.
     pub answer: Option<Json>,
@@ -140,8 +140,9 @@ pub struct Take {
 /// Which tasks to take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Which {
-    /// Up to this many of what is ready: in plans that are RUNNING under a conductor with a live
-    /// lease, of this plan if given, within each plan's `max_concurrency`, in order.
+    /// Up to this many of what is ready and has no live owner: in plans that are RUNNING under a
+    /// conductor with a live lease, of this plan if given, within each plan's `max_concurrency`; in
+    /// each plan by readiness, `ready_at` and position.
     Ready {
         /// One plan, or any.
         plan: Option<PlanId>,
@@ -344,7 +345,7 @@ pub trait State: Send + Sync {
     async fn changed(&self, since: Mark, wait_ms: u64) -> Result<Mark, PortError>;
 
     /// Forgets plans that ended before `before`, with everything of theirs, and operations and
-    /// instances that old: at most `limit` records of tasks, operations and instances a call;
+    /// instances that old (an instance with a live lease never is): at most `limit` records of tasks, operations and instances a call;
     /// answers how many. A plan goes first and its tasks follow, in later calls if need be: no step
     /// can touch a task whose plan is gone. Repeating is safe.
     async fn purge(&self, before: Ms, limit: u32) -> Result<u32, PortError>;
@@ -363,6 +364,16 @@ impl Step {
         }
         if self.plan.is_none() && self.tasks.is_empty() && self.ask.is_none() && self.events.is_empty() {
             return invalid("the step changes nothing");
+        }
+        if let (Writer::Owner { .. } | Writer::Claimer(_), [put]) = (&self.by, &self.tasks[..])
+            && put.from.is_empty()
+        {
+            return invalid("an owner's step changes a task that exists");
+        }
+        if let (Writer::Owner { instance, fence }, [TaskPut { task, .. }]) = (&self.by, &self.tasks[..])
+            && (task.fence != *fence || task.owner.as_ref().is_some_and(|owner| owner != instance))
+        {
+            return invalid("an owner's step carries its own fence, and gives the task to nobody else");
         }
         for put in &self.tasks {
             let to = put.task.status;

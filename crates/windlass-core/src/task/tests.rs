@@ -33,14 +33,17 @@ fn what_is_wanted_ends_with_the_run_it_was_wanted_of() {
 }
 
 #[test]
-fn a_task_is_ready_when_it_is_pending_and_free_or_asked_to_start() {
+fn a_task_is_ready_when_it_is_pending_or_asked_to_start() {
     let mut asked = Control::default();
     asked.ask(Request::Start(start(StartKind::Retry, 1, 4, 1)));
     let mut pending = created(4);
-    assert!(pending.is_ready(&Control::default()) && !pending.takes_slot());
+    assert_eq!(pending.readiness(&Control::default()), Some(Readiness::Free));
+    assert!(!pending.takes_slot());
     pending.owner = Some("i1".parse().unwrap());
-    assert!(!pending.is_ready(&Control::default()) && pending.takes_slot());
+    assert_eq!(pending.readiness(&Control::default()), Some(Readiness::Claimed));
+    assert!(pending.takes_slot());
     let failed = told(&failed(1));
-    assert!(!failed.is_ready(&Control::default()) && failed.is_ready(&asked));
+    assert_eq!(failed.readiness(&Control::default()), None);
+    assert_eq!(failed.readiness(&asked), Some(Readiness::Asked));
     assert!(!failed.takes_slot(), "an ended attempt gives its slot up");
 }

@@ -78,7 +78,7 @@ impl TaskChange {
                 }
             }
         }
-        history::append(tx, key::Subject::Task(&new.task.id), new.seq, events, events_text)?;
+        history::append(tx, key::Subject::Task(&new.task.id), new.seq, &events, events_text.as_deref())?;
         let encoded = match &task_text {
             None => record::encode(&new)?,
             Some(task) => {
@@ -117,7 +117,7 @@ impl Entries {
         Entries {
             status: Some(key::task_status(task)),
             tenant: Some(key::task_tenant(task)),
-            ready: task.is_ready(&row.control).then(|| key::ready(task, row.control.start.is_some())),
+            ready: task.readiness(&row.control).map(|readiness| key::ready(task, readiness)),
             slot: task.takes_slot().then(|| key::slot(task)),
             asked: asked.map(|owner| key::asked(owner, &task.id)),
         }
@@ -132,7 +132,7 @@ impl Entries {
 /// wakes, even if it was asked before.)
 fn wakes(old: Option<&TaskRow>, new: &TaskRow) -> bool {
     let Some(old) = old else { return true };
-    let ready = new.task.is_ready(&new.control) && !old.task.is_ready(&old.control);
+    let ready = new.task.readiness(&new.control).is_some() && old.task.readiness(&old.control).is_none();
     let freed = old.task.takes_slot() && !new.task.takes_slot();
     ready || freed
 }
@@ -160,7 +160,7 @@ impl PlanChange {
         new.plan.ended_at.iter().for_each(|at| tx.put(key::ended(*at, &new.plan.id), id.clone()));
         tx.put(key::plan_status(&new.plan), id);
         tx.state_changed = true;
-        history::append(tx, key::Subject::Plan(&new.plan.id), new.seq, events, None)?;
+        history::append(tx, key::Subject::Plan(&new.plan.id), new.seq, &events, None)?;
         tx.put_record(key::plan(&new.plan.id), &new)
     }
 }

@@ -4,8 +4,8 @@ use windlass_core::plan::Tally;
 use windlass_core::port::state::{Key, PlanRow, Row, TaskRow};
 use windlass_core::task::status::TaskStatus;
 
-use super::history;
-use crate::key::{self, Subject};
+use super::history::{self, About};
+use crate::key;
 use crate::kv::{KvError, Read};
 use crate::tx::Records;
 
@@ -24,11 +24,17 @@ pub(super) fn row(read: &dyn Read, wanted: &Key) -> Result<Option<Row>, KvError>
             None => None,
         },
         Key::PlanHistory(id) => match read.record::<PlanRow>(&key::plan(id))? {
-            Some(row) => Some(Row::History(history::newest(read, Subject::Plan(id), row.seq)?)),
+            Some(row) => {
+                let about = About { plan: id, task: None };
+                Some(Row::History(history::newest(read, &about, row.seq)?))
+            }
             None => None,
         },
         Key::TaskHistory(id) => match read.record::<TaskRow>(&key::task(id))? {
-            Some(row) => Some(Row::History(history::newest(read, Subject::Task(id), row.seq)?)),
+            Some(TaskRow { task, seq, .. }) => {
+                let about = About { plan: &task.plan, task: Some((id, &task.tenant)) };
+                Some(Row::History(history::newest(read, &about, seq)?))
+            }
             None => None,
         },
     })

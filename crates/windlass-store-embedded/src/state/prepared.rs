@@ -2,8 +2,11 @@
 //! checkpoint and the events. The one writer is what everybody waits for; callers have their own cores.
 
 use serde_json::value::{RawValue, to_raw_value};
+use windlass_core::event::Event;
+use windlass_core::id::TaskId;
 use windlass_core::port::state::{CheckpointPut, Step, Writer};
 
+use super::history::Brief;
 use crate::kv::Value;
 use crate::record;
 
@@ -26,12 +29,7 @@ impl Prepared {
         let texts = match (&step.by, &step.tasks[..]) {
             (Writer::Owner { .. }, [put]) => Texts {
                 task: to_raw_value(&put.task).ok(),
-                events: step
-                    .events
-                    .iter()
-                    .all(|event| event.task.as_ref() == Some(&put.task.id))
-                    .then_some(())
-                    .and_then(|()| to_raw_value(&step.events).ok()),
+                events: events_text(&step.events, &put.task.id),
                 checkpoint: match &step.checkpoint {
                     CheckpointPut::Put(checkpoint) => record::encode(checkpoint).ok(),
                     _ => None,
@@ -41,4 +39,11 @@ impl Prepared {
         };
         Prepared { step, texts }
     }
+}
+
+/// The text of the events, if all are about this task.
+fn events_text(events: &[Event], task: &TaskId) -> Option<Box<RawValue>> {
+    let about_it = events.iter().all(|event| event.task.as_ref() == Some(task));
+    let brief: Vec<_> = events.iter().map(Brief::from).collect();
+    to_raw_value(&brief).ok().filter(|_| about_it)
 }

@@ -12,7 +12,7 @@ use crate::record;
 use crate::tx::{Records, Tx};
 
 /// A plan goes first, at once; its tasks follow while there is room, in this call or a later one.
-pub(super) fn purge(tx: &mut Tx<'_>, before: Ms, limit: u32) -> Result<u32, KvError> {
+pub(super) fn purge(tx: &mut Tx<'_>, before: Ms, limit: u32, now: Ms) -> Result<u32, KvError> {
     let mut left = limit;
     while left > 0 {
         let Some((plan, created_at)) = going(tx)? else {
@@ -25,7 +25,7 @@ pub(super) fn purge(tx: &mut Tx<'_>, before: Ms, limit: u32) -> Result<u32, KvEr
         left -= tasks(tx, &plan, created_at, left)?;
     }
     left -= ops(tx, before, left)?;
-    left -= instances(tx, before, left)?;
+    left -= instances(tx, before.min(now), left)?;
     Ok(limit - left)
 }
 

@@ -15,7 +15,11 @@ use crate::{key, record};
 
 pub(super) fn take(tx: &mut Tx<'_>, take: &Take, now: Ms) -> Each<TaskRow> {
     if lease_until(tx, &take.instance)? <= now {
-        return Ok(vec![Err(Refusal::NoLease(take.instance.clone()))]);
+        let asked = match &take.which {
+            Which::Named(ids) => ids.len(),
+            Which::Ready { .. } => 1,
+        };
+        return Ok(vec![Err(Refusal::NoLease(take.instance.clone())); asked]);
     }
     match &take.which {
         Which::Named(ids) => ids.iter().map(|id| named(tx, id, &take.instance, now)).collect(),
@@ -82,6 +86,8 @@ fn running(tx: &Tx<'_>) -> Result<Vec<PlanId>, KvError> {
         plans.push(record::decode(id)?);
         Ok(true)
     })?;
+    // The oldest first: it has waited longest.
+    plans.reverse();
     Ok(plans)
 }
 
@@ -97,8 +103,8 @@ fn ready_in(
     let mut found = Vec::new();
     let (from, to) = key::ready_in(plan);
     tx.scan(&from, &to, &mut |key, id| {
-        // What people asked for comes first, and may hold its slot already; the rest needs a free one.
-        if used >= slots && !key::is_asked_for(key) {
+        // What may hold a slot already comes first; the rest needs a free one.
+        if used >= slots && key::is_free(key) {
             return Ok(false);
         }
         let Some(row) = tx.task(&record::decode(id)?)? else { return Ok(true) };
@@ -106,7 +112,8 @@ fn ready_in(
             Some(owner) => (lease_until(tx, owner)? <= now, true),
             None => (true, false),
         };
-        if free && row.task.ready_at <= now && (has_slot || used < slots) {
+        let others = used - u32::from(has_slot);
+        if free && row.task.ready_at <= now && others < slots {
             used += u32::from(!has_slot);
             found.push(row);
         }
@@ -115,13 +122,13 @@ fn ready_in(
     found.into_iter().map(|row| Ok(assign(tx, row, instance)?)).collect()
 }
 
-/// How many slots are taken; counting stops where it no longer matters.
+/// How many slots are taken; counting stops where it no longer matters, one beyond what there are.
 fn used_slots(tx: &Tx<'_>, plan: &PlanId, slots: u32) -> Result<u32, KvError> {
     let (from, to) = key::slots(plan);
     let mut used = 0;
     tx.scan(&from, &to, &mut |_, _| {
         used += 1;
-        Ok(used < slots)
+        Ok(used <= slots)
     })?;
     Ok(used)
 }

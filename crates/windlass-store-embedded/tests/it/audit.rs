@@ -131,7 +131,7 @@ impl Stored {
     async fn is_whole(&self, store: &Embedded, tables: &BTreeMap<char, usize>) {
         let count = |table: char| tables.get(&table).copied().unwrap_or(0);
         let owned = self.tasks.values().filter(|row| row.task.owner.is_some()).count();
-        let ready = self.tasks.values().filter(|row| row.task.is_ready(&row.control)).count();
+        let ready = self.tasks.values().filter(|row| row.task.readiness(&row.control).is_some()).count();
         let asked = self.tasks.values().filter(|row| row.task.owner.is_some() && row.control.wants_owner()).count();
         let checkpoints = self.tasks.values().filter(|row| row.checkpoint > 0).count();
         let expected = [('t', self.tasks.len()), ('i', self.tasks.len()), ('u', self.tasks.len())];
@@ -225,7 +225,7 @@ async fn work_goes_on(store: &Embedded, stored: &Stored) {
         store.commit(&[work::start(&op, &mut plan, row.version, &me, at)]).await.unwrap().remove(0).unwrap();
         let of = stored.some(|row| row.task.plan == plan.id);
         let used = of.values().filter(|row| row.task.owner.is_some()).count();
-        let mut ready: Vec<&TaskRow> = of.values().filter(|row| row.task.is_ready(&row.control)).collect();
+        let mut ready: Vec<&TaskRow> = of.values().filter(|row| row.task.readiness(&row.control).is_some()).collect();
         ready.sort_by_key(|row| row.task.position);
         let free = (plan.max_concurrency as usize).saturating_sub(used);
         let expected: Vec<String> = ready.iter().take(free).map(|row| row.task.id.to_string()).collect();

@@ -168,7 +168,7 @@ async fn a_store_of_format_1_is_read_and_goes_on() {
         let take = Take { instance: id("i-1"), which: Which::Ready { plan: None, limit: 9 } };
         let taken = store.take(&take).await.unwrap().remove(0).unwrap();
         assert_eq!(taken.task.id, id("p-1-3"));
-        assert_eq!(State::purge(store, Ms::MAX, 100).await, Ok(3 + 7 + 1), "tasks, operations, the instance");
+        assert_eq!(State::purge(store, Ms::MAX, 100).await, Ok(3 + 7), "tasks and operations; the instance is alive");
     }
     assert!(everything(&old).await == everything(&new).await, "it goes on otherwise");
 }
