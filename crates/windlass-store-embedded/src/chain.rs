@@ -2,47 +2,54 @@
 //! only tells that the end is there; fjall also drops the rest of a damaged journal when newer
 //! journals follow it, and its checksums do not cover the number that orders a batch.
 //!
-//! Batch n writes its own link and closes the link before it. A batch that is gone leaves its link
-//! unwritten, one that is replayed out of order leaves a link open. Links are a ring, so that they
-//! are bounded without deleting anything; it is longer than what journals hold that are not in
-//! tables yet (8 MiB of memory at a time, a batch no smaller than 0.4 KiB).
+//! Batch n writes its own link and closes the link before it. A batch that is gone, or was replayed
+//! out of order, leaves a link open. Links are a ring, so that they are bounded without deleting
+//! anything. The ring is longer than what can be in journals and not yet
+//! in tables: 8 MiB of memory hold 73 thousand of the smallest batches, a lease and nothing else.
+//! Walking all of it at open takes 0.08 s.
 
 use crate::key;
 use crate::kv::{Batch, KvError, Read};
 use crate::record;
 
 /// Links that are kept.
-const LINKS: u64 = 1 << 16;
+const LINKS: u64 = 1 << 18;
 
 /// Adds the links of batch `seq`.
 pub(crate) fn link(batch: &mut Batch, seq: u64) {
     batch.insert(key::SEQUENCE.to_vec(), Some(record::encode_u64(seq)));
     batch.insert(key_of(seq), Some(record::encode_u64(open(seq))));
-    if seq > 1 {
-        batch.insert(key_of(seq - 1), Some(record::encode_u64(closed(seq - 1))));
-    }
+    // The first closes a link that nobody wrote, so that it can be missed too.
+    batch.insert(key_of(seq - 1), Some(record::encode_u64(closed(seq - 1))));
 }
 
-/// The number of the first batch that is missing or out of order among those up to `last`.
+/// The number of a batch after which the chain up to `last` is broken, the first.
 pub(crate) fn broken(read: &dyn Read, last: u64) -> Result<Option<u64>, KvError> {
-    let first = last.saturating_sub(LINKS - 1).max(1);
-    let mut expected = (first..=last).collect::<std::collections::BTreeSet<u64>>();
+    if last == 0 {
+        return Ok(None);
+    }
+    let first = first(last);
+    let mut whole = vec![false; (last + 1 - first) as usize];
     let (from, to) = key::links();
     read.scan(&from, &to, &mut |_, value| {
         let link = record::decode_u64(value)?;
         let seq = link / 2;
-        if link == state(seq, last) {
-            expected.remove(&seq);
+        if (first..=last).contains(&seq) && link == state(seq, last) {
+            whole[(seq - first) as usize] = true;
         }
         Ok(true)
     })?;
-    Ok(expected.first().copied())
+    Ok(whole.iter().position(|whole| !whole).map(|place| first + place as u64))
 }
 
 /// The chain as it would be if nothing were missing: how a loss is accepted.
 pub(crate) fn mended(last: u64) -> Batch {
-    let first = last.saturating_sub(LINKS - 1).max(1);
-    (first..=last).map(|seq| (key_of(seq), Some(record::encode_u64(state(seq, last))))).collect()
+    (first(last)..=last).map(|seq| (key_of(seq), Some(record::encode_u64(state(seq, last))))).collect()
+}
+
+/// The oldest link that is still there once batch `last` is.
+fn first(last: u64) -> u64 {
+    last.saturating_sub(LINKS - 1)
 }
 
 fn key_of(seq: u64) -> Vec<u8> {
@@ -61,3 +68,6 @@ fn open(seq: u64) -> u64 {
 fn closed(seq: u64) -> u64 {
     seq * 2 + 1
 }
+
+#[cfg(test)]
+mod tests;

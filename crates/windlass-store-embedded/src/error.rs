@@ -28,14 +28,14 @@ pub enum OpenError {
     },
     /// The journal has a hole: a batch is missing although later ones are there.
     #[error(
-        "WL-4002 {} has lost acknowledged writes: batch {missing} of {found} is missing; \
+        "WL-4002 {} has lost acknowledged writes: of {found} batches one after {after} is missing; \
          restore a backup, or open it with accept_loss to go on with what is left", .folder.display()
     )]
     Hole {
         /// Where.
         folder: PathBuf,
-        /// The first that is missing.
-        missing: u64,
+        /// The last before the hole.
+        after: u64,
         /// The last that is there.
         found: u64,
     },

@@ -80,10 +80,9 @@ impl Disk {
         if found < acknowledged && !options.accept_loss {
             return Err(OpenError::Lost { folder: folder.into(), found, acknowledged });
         }
-        let missing = chain::broken(&*self.read(), found).map_err(damaged)?;
-        match missing {
-            Some(missing) if !options.accept_loss => {
-                return Err(OpenError::Hole { folder: folder.into(), missing, found });
+        match chain::broken(&*self.read(), found).map_err(damaged)? {
+            Some(after) if !options.accept_loss => {
+                return Err(OpenError::Hole { folder: folder.into(), after, found });
             }
             Some(_) => self.commit(chain::mended(found)).map_err(damaged)?,
             None => {}
