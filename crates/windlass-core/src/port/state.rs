@@ -370,11 +370,6 @@ impl Step {
         {
             return invalid("an owner's step changes a task that exists");
         }
-        if let (Writer::Owner { instance, fence }, [TaskPut { task, .. }]) = (&self.by, &self.tasks[..])
-            && (task.fence != *fence || task.owner.as_ref().is_some_and(|owner| owner != instance))
-        {
-            return invalid("an owner's step carries its own fence, and gives the task to nobody else");
-        }
         for put in &self.tasks {
             let to = put.task.status;
             if let Some(from) = put.from.iter().find(|from| !from.may_become(to)) {

@@ -225,7 +225,9 @@ async fn work_goes_on(store: &Embedded, stored: &Stored) {
         store.commit(&[work::start(&op, &mut plan, row.version, &me, at)]).await.unwrap().remove(0).unwrap();
         let of = stored.some(|row| row.task.plan == plan.id);
         let used = of.values().filter(|row| row.task.owner.is_some()).count();
-        let mut ready: Vec<&TaskRow> = of.values().filter(|row| row.task.readiness(&row.control).is_some()).collect();
+        // The leases of the dead still run, so what they claimed is theirs.
+        let mut ready: Vec<&TaskRow> =
+            of.values().filter(|row| row.task.owner.is_none() && row.task.readiness(&row.control).is_some()).collect();
         ready.sort_by_key(|row| row.task.position);
         let free = (plan.max_concurrency as usize).saturating_sub(used);
         let expected: Vec<String> = ready.iter().take(free).map(|row| row.task.id.to_string()).collect();

@@ -214,7 +214,9 @@ fn calls() -> Vec<(&'static str, Make)> {
             Box::pin(async move { store.force(&id("acme"), Force::Freeze, &id("ada"), None).await.map(drop) })
         }),
         ("purge of state", |store| Box::pin(async move { State::purge(&store, Ms::MAX, 9).await.map(some) })),
-        ("purge of locks", |store| Box::pin(async move { Locks::purge(&store, Ms::MAX, 9).await.map(some) })),
+        ("purge of locks", |store| {
+            Box::pin(async move { Locks::purge(&store.ahead(120_000), Ms::MAX, 9).await.map(some) })
+        }),
     ]
 }
 
