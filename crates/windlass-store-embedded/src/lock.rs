@@ -61,15 +61,15 @@ impl Locks for Embedded {
     }
 
     async fn purge(&self, before: Ms, limit: u32) -> Result<u32, PortError> {
-        let before = before.min(self.writer.clock.now(self.ahead_ms));
-        let old = self.writer.read(|read| expired(read, before, limit))?;
+        let now = self.writer.clock.now(self.ahead_ms);
+        let old = self.writer.read(|read| expired(read, before, limit, now))?;
         self.writer
             .write(move |tx| {
                 let mut gone = 0;
                 for tenant in old {
                     let key = key::lock(&tenant);
                     // It may have been granted anew since it was found.
-                    if tx.record::<Holder>(&key)?.is_some_and(|holder| holder.until < before) {
+                    if tx.record::<Holder>(&key)?.is_some_and(|holder| holder.until < before && holder.until <= now) {
                         tx.remove(key);
                         gone += 1;
                     }
@@ -173,7 +173,7 @@ fn list(read: &dyn Read, after: Option<&Cursor>, limit: u32, now: Ms) -> Result<
     Ok(Page { items, next })
 }
 
-fn expired(read: &dyn Read, before: Ms, limit: u32) -> Result<Vec<TenantId>, PortError> {
+fn expired(read: &dyn Read, before: Ms, limit: u32, now: Ms) -> Result<Vec<TenantId>, PortError> {
     let (from, to) = key::locks();
     let mut old = Vec::new();
     if limit == 0 {
@@ -181,7 +181,7 @@ fn expired(read: &dyn Read, before: Ms, limit: u32) -> Result<Vec<TenantId>, Por
     }
     read.scan(&from, &to, &mut |_, value| {
         let holder: Holder = record::decode(value)?;
-        if holder.until < before {
+        if holder.until < before && holder.until <= now {
             old.push(holder.tenant);
         }
         Ok(old.len() < limit as usize)

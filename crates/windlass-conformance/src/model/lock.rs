@@ -77,7 +77,8 @@ impl Data {
     }
 
     pub(super) fn purge_locks(&mut self, before: Ms, limit: u32, now: Ms) -> u32 {
-        let old = self.locks.values().filter(|lock| lock.until < before.min(now)).map(|lock| lock.tenant.clone());
+        let old =
+            self.locks.values().filter(|lock| lock.until < before && lock.until <= now).map(|lock| lock.tenant.clone());
         let old: Vec<TenantId> = old.take(limit as usize).collect();
         old.iter().for_each(|tenant| drop(self.locks.remove(tenant)));
         old.len() as u32

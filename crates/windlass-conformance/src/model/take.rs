@@ -108,7 +108,7 @@ impl Data {
             !goes
         });
         self.ops.retain(|_, op| !goes(op.at < before));
-        self.instances.retain(|_, instance| !goes(instance.until < before.min(now)));
+        self.instances.retain(|_, instance| !goes(instance.until < before && instance.until <= now));
         for tenant in self.tenants.values_mut() {
             tenant.latest = tenant.latest.take().filter(|task| !gone.contains(task));
             tenant.started = tenant.started.take().filter(|task| !gone.contains(task));

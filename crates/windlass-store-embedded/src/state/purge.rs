@@ -25,7 +25,7 @@ pub(super) fn purge(tx: &mut Tx<'_>, before: Ms, limit: u32, now: Ms) -> Result<
         left -= tasks(tx, &plan, created_at, left)?;
     }
     left -= ops(tx, before, left)?;
-    left -= instances(tx, before.min(now), left)?;
+    left -= instances(tx, before, left, now)?;
     Ok(limit - left)
 }
 
@@ -130,13 +130,13 @@ fn ops(tx: &mut Tx<'_>, before: Ms, limit: u32) -> Result<u32, KvError> {
     Ok(gone)
 }
 
-fn instances(tx: &mut Tx<'_>, before: Ms, limit: u32) -> Result<u32, KvError> {
+fn instances(tx: &mut Tx<'_>, before: Ms, limit: u32, now: Ms) -> Result<u32, KvError> {
     let (from, to) = key::instances();
     let mut old: Vec<InstanceId> = Vec::new();
     if limit > 0 {
         tx.scan(&from, &to, &mut |_, value| {
             let row: InstanceRow = record::decode(value)?;
-            if row.until < before {
+            if row.until < before && row.until <= now {
                 old.push(row.id);
             }
             Ok(old.len() < limit as usize)
