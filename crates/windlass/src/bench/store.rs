@@ -113,12 +113,13 @@ async fn calls(
     Ok(())
 }
 
-/// Runs `callers` at once, each calling `one` again and again until the time is over.
+/// Runs `callers` at once, each calling `one` again and again until the time is over. `one` says when
+/// its call began, so that making the call ready is not counted as waiting for it.
 async fn drive<C, F, Fut>(name: &str, unit: &'static str, callers: Vec<C>, run: Duration, one: F) -> anyhow::Result<Row>
 where
     C: Send + 'static,
     F: Fn(C, u64) -> Fut + Clone + Send + Sync + 'static,
-    Fut: Future<Output = anyhow::Result<(C, u64)>> + Send,
+    Fut: Future<Output = anyhow::Result<(C, Instant)>> + Send,
 {
     let count = callers.len() as u32;
     let began = Instant::now();
@@ -129,11 +130,10 @@ where
             let mut timer = Timer::new()?;
             let mut turn = 0;
             while began.elapsed() < run {
-                let call = Instant::now();
-                let (back, units) = one(caller, turn).await?;
+                let (back, call) = one(caller, turn).await?;
                 caller = back;
                 turn += 1;
-                timer.add(call, units);
+                timer.add(call, 1);
             }
             anyhow::Ok(timer)
         }));
@@ -152,8 +152,9 @@ async fn boundaries(stores: &Stores, tasks: Vec<Running>, callers: u32, run: Dur
         let state = state.clone();
         async move {
             let step = task.boundary()?;
+            let began = Instant::now();
             state.commit(std::slice::from_ref(&step)).await?.into_iter().next().context("no answer")??;
-            Ok((task, 1))
+            Ok((task, began))
         }
     })
     .await
@@ -170,11 +171,12 @@ async fn locks(stores: &Stores, callers: u32, run: Duration) -> anyhow::Result<R
     drive(LOCKS, "pairs", wants, run, move |want: Acquire, _| {
         let locks = locks.clone();
         async move {
+            let began = Instant::now();
             let holder =
                 locks.acquire(std::slice::from_ref(&want)).await?.into_iter().next().context("no answer")??;
             let held = Held { tenant: holder.tenant, task: holder.task, fence: holder.fence };
             locks.release(&[held]).await?.into_iter().next().context("no answer")??;
-            Ok((want, 1))
+            Ok((want, began))
         }
     })
     .await
@@ -186,11 +188,12 @@ async fn loads(stores: &Stores, callers: u32, run: Duration) -> anyhow::Result<R
         let state = state.clone();
         async move {
             let task = fixture::task_id(2, (caller + turn as u32 * 7) % 1_000)?;
+            let began = Instant::now();
             let rows = state.load(&[Key::Task(task.clone()), Key::Checkpoint(task)]).await?;
             anyhow::ensure!(rows[0].is_some(), "a stored task was not found");
             // Reads are answered without a wait, so they must make room for others themselves.
             tokio::task::yield_now().await;
-            Ok((caller, 1))
+            Ok((caller, began))
         }
     })
     .await
@@ -204,10 +207,11 @@ async fn lists(stores: &Stores, callers: u32, run: Duration) -> anyhow::Result<R
             let statuses = if turn % 2 == 0 { Statuses::of(&[TaskStatus::Pending]) } else { Statuses::NONE };
             let plan = Some(fixture::plan_id(1)?);
             let filter = Filter::Tasks { plan, tenant: None, statuses, interrupted: false };
+            let began = Instant::now();
             let page = state.list(&filter, None, 100).await?;
             anyhow::ensure!(page.items.len() == 100, "a page is not full");
             tokio::task::yield_now().await;
-            Ok((caller, 1))
+            Ok((caller, began))
         }
     })
     .await
