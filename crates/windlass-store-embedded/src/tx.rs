@@ -4,10 +4,11 @@
 use std::collections::HashMap;
 use std::ops::Bound;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use windlass_core::fence::Fence;
 use windlass_core::id::{TaskId, TenantId};
+use windlass_core::json::Json;
 use windlass_core::port::state::{TaskRow, TenantRow};
 use windlass_core::time::Ms;
 
@@ -27,12 +28,23 @@ pub(crate) trait Records: Read {
 
 impl<R: Read + ?Sized> Records for R {}
 
+/// A task as it is stored: its row, and its checkpoint beside it unless that is large, so that a
+/// boundary is one record less. A large one has a record of its own, so that reading a task does not
+/// read that.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Kept {
+    pub(crate) row: TaskRow,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) saved: Option<Json>,
+}
+
 /// The rows that boundary commits ask for, as the writer last wrote them: those of tasks that run,
 /// and of their tenants. Nobody else writes, and a batch that fails ends the writer, so what is here
 /// is what is stored.
 #[derive(Default)]
 pub(crate) struct Hot {
-    tasks: HashMap<TaskId, TaskRow>,
+    tasks: HashMap<TaskId, Kept>,
     tenants: HashMap<TenantId, TenantRow>,
 }
 
@@ -62,17 +74,25 @@ impl<'a> Tx<'a> {
 
     pub(crate) fn task(&self, id: &TaskId) -> Result<Option<TaskRow>, KvError> {
         match self.hot.tasks.get(id) {
-            Some(row) => Ok(Some(row.clone())),
-            None => self.record(&key::task(id)),
+            Some(kept) => Ok(Some(kept.row.clone())),
+            None => Ok(self.record::<Kept>(&key::task(id))?.map(|kept| kept.row)),
         }
     }
 
-    /// Stores a task's row; `encoded` is its record.
-    pub(crate) fn put_task(&mut self, row: TaskRow, encoded: Value) {
-        self.put(key::task(&row.task.id), encoded);
-        match row.task.owner.is_some() && self.hot.tasks.len() < HOT_MAX {
-            true => drop(self.hot.tasks.insert(row.task.id.clone(), row)),
-            false => drop(self.hot.tasks.remove(&row.task.id)),
+    /// The checkpoint that is stored beside the task.
+    pub(crate) fn saved(&self, id: &TaskId) -> Result<Option<Json>, KvError> {
+        match self.hot.tasks.get(id) {
+            Some(kept) => Ok(kept.saved.clone()),
+            None => Ok(self.record::<Kept>(&key::task(id))?.and_then(|kept| kept.saved)),
+        }
+    }
+
+    /// Stores a task; `encoded` is its record.
+    pub(crate) fn put_task(&mut self, kept: Kept, encoded: Value) {
+        self.put(key::task(&kept.row.task.id), encoded);
+        match kept.row.task.owner.is_some() && self.hot.tasks.len() < HOT_MAX {
+            true => drop(self.hot.tasks.insert(kept.row.task.id.clone(), kept)),
+            false => drop(self.hot.tasks.remove(&kept.row.task.id)),
         }
     }
 

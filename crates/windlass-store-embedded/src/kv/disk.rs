@@ -1,5 +1,6 @@
 //! The store on disk: fjall, with bounds that keep memory and recovery small.
 
+use std::cell::OnceCell;
 use std::fs::{File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -167,21 +168,28 @@ fn write_format(folder: &Path) -> std::io::Result<()> {
     }
 }
 
+/// A moment's view, from its first look on: a batch of boundary commits needs none.
 struct View<'a> {
-    rows: &'a Keyspace,
-    snapshot: Snapshot,
+    disk: &'a Disk,
+    snapshot: OnceCell<Snapshot>,
+}
+
+impl View<'_> {
+    fn snapshot(&self) -> &Snapshot {
+        self.snapshot.get_or_init(|| self.disk.db.snapshot())
+    }
 }
 
 impl Read for View<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<Value>, KvError> {
-        Ok(self.snapshot.get(self.rows, key)?)
+        Ok(self.snapshot().get(&self.disk.rows, key)?)
     }
 
     fn scan(&self, from: &[u8], to: &[u8], visit: &mut Visit<'_>) -> Result<(), KvError> {
         if from >= to {
             return Ok(());
         }
-        for entry in self.snapshot.range(self.rows, from..to) {
+        for entry in self.snapshot().range(&self.disk.rows, from..to) {
             let (key, value) = entry.into_inner()?;
             if !visit(&key, &value)? {
                 break;
@@ -193,7 +201,7 @@ impl Read for View<'_> {
 
 impl Kv for Disk {
     fn read(&self) -> Box<dyn Read + '_> {
-        Box::new(View { rows: &self.rows, snapshot: self.db.snapshot() })
+        Box::new(View { disk: self, snapshot: OnceCell::new() })
     }
 
     fn commit(&self, batch: Batch) -> Result<(), KvError> {

@@ -4,12 +4,14 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 use windlass_core::event::Event;
+use windlass_core::json::Json;
 use windlass_core::port::state::{LastOp, PlanRow, TaskRow};
 use windlass_core::task::Control;
 
 use super::history;
+use super::prepared::Saved;
 use crate::kv::KvError;
-use crate::tx::Tx;
+use crate::tx::{Kept, Tx};
 use crate::{key, record};
 
 /// A task before and after.
@@ -20,9 +22,26 @@ pub(super) struct TaskChange {
     /// The text of the new task and of its events, where the caller has made it.
     pub(super) task_text: Option<Box<RawValue>>,
     pub(super) events_text: Option<Box<RawValue>>,
+    pub(super) checkpoint: CheckpointChange,
 }
 
-/// A task's row whose task is text already: the same record, by [`TaskRow`]'s names.
+/// What becomes of the stored checkpoint.
+#[derive(Default)]
+pub(super) enum CheckpointChange {
+    #[default]
+    Keep,
+    Remove,
+    Put(Saved),
+}
+
+/// [`Kept`] whose task is text already: the same record, by the same names.
+#[derive(Serialize)]
+struct KeptText<'a> {
+    row: RowText<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    saved: &'a Option<Json>,
+}
+
 #[derive(Serialize)]
 struct RowText<'a> {
     task: &'a RawValue,
@@ -53,7 +72,14 @@ impl TaskChange {
 
     /// Of a task that was not there.
     pub(super) fn new(new: TaskRow) -> TaskChange {
-        TaskChange { old: None, new, events: Vec::new(), task_text: None, events_text: None }
+        TaskChange {
+            old: None,
+            new,
+            events: Vec::new(),
+            task_text: None,
+            events_text: None,
+            checkpoint: CheckpointChange::Keep,
+        }
     }
 
     pub(super) fn add(&mut self, event: Event) {
@@ -62,7 +88,8 @@ impl TaskChange {
     }
 
     pub(super) fn write(self, tx: &mut Tx<'_>) -> Result<(), KvError> {
-        let TaskChange { old, new, events, task_text, events_text } = self;
+        let TaskChange { old, new, events, task_text, events_text, checkpoint } = self;
+        let saved = save(tx, &new, old.as_ref().map_or(0, |old| old.checkpoint), checkpoint)?;
         tx.state_changed |= wakes(old.as_ref(), &new);
         if !old.as_ref().is_some_and(|old| same_entries(old, &new)) {
             let entries = old.as_ref().map(Entries::of).unwrap_or_default();
@@ -79,17 +106,42 @@ impl TaskChange {
             }
         }
         history::append(tx, key::Subject::Task(&new.task.id), new.seq, &events, events_text.as_deref())?;
+        let kept = Kept { row: new, saved };
         let encoded = match &task_text {
-            None => record::encode(&new)?,
+            None => record::encode(&kept)?,
             Some(task) => {
-                let TaskRow { control, checkpoint, version, seq, op, .. } = &new;
+                let TaskRow { control, checkpoint, version, seq, op, .. } = &kept.row;
                 let (checkpoint, version, seq) = (*checkpoint, *version, *seq);
-                record::encode(&RowText { task, control, checkpoint, version, seq, op })?
+                let row = RowText { task, control, checkpoint, version, seq, op };
+                record::encode(&KeptText { row, saved: &kept.saved })?
             }
         };
-        tx.put_task(new, encoded);
+        tx.put_task(kept, encoded);
         Ok(())
     }
+}
+
+/// Puts the checkpoint where it belongs: answers what is stored beside the task. `before` is the
+/// version there was.
+fn save(tx: &mut Tx<'_>, new: &TaskRow, before: u64, change: CheckpointChange) -> Result<Option<Json>, KvError> {
+    let beside = match before {
+        0 => None,
+        _ => tx.saved(&new.task.id)?,
+    };
+    let apart = before > 0 && beside.is_none();
+    let saved = match change {
+        CheckpointChange::Keep => return Ok(beside),
+        CheckpointChange::Put(Saved::Apart(record)) => {
+            tx.put(key::checkpoint(&new.task.id), record);
+            return Ok(None);
+        }
+        CheckpointChange::Put(Saved::Beside(json)) => Some(json),
+        CheckpointChange::Remove => None,
+    };
+    if apart {
+        tx.remove(key::checkpoint(&new.task.id));
+    }
+    Ok(saved)
 }
 
 /// Whether two rows of one task have the same [`Entries`], told from what those are made of: a plain

@@ -14,11 +14,11 @@ use windlass_core::port::{PortError, Refusal};
 use windlass_core::task::{Control, Request};
 use windlass_core::time::Ms;
 
-use super::change::{PlanChange, TaskChange};
-use super::prepared::Prepared;
+use super::change::{CheckpointChange, PlanChange, TaskChange};
+use super::prepared::{Prepared, Saved};
 use super::{Judged, lease_until};
 use crate::key;
-use crate::kv::{KvError, Value};
+use crate::kv::KvError;
 use crate::tx::{Records, Tx};
 
 pub(super) fn step(tx: &mut Tx<'_>, step: Prepared, now: Ms) -> Judged<Stepped> {
@@ -65,7 +65,8 @@ struct Draft {
     specs: Vec<(TaskId, TaskSpec)>,
     tenants: Vec<(TenantId, TenantRow)>,
     checkpoint: CheckpointPut,
-    checkpoint_record: Option<Value>,
+    /// The checkpoint, made ready to be stored by the caller.
+    saved: Option<Saved>,
     asked: bool,
     /// Which task the answer and the checkpoint are about.
     subject: Option<usize>,
@@ -90,7 +91,7 @@ fn judge(tx: &Tx<'_>, prepared: Prepared, now: Ms) -> Result<Judgement, Stop> {
         specs: Vec::new(),
         tenants: Vec::new(),
         checkpoint,
-        checkpoint_record: texts.checkpoint,
+        saved: texts.checkpoint,
         asked: ask.is_some(),
         subject: None,
         answer,
@@ -334,15 +335,12 @@ impl Draft {
         tx.state_changed |= self.asked;
         self.write_op(tx, &stepped)?;
         if let Some(subject) = self.subject {
-            let id = &self.tasks[subject].new.task.id;
-            match &self.checkpoint {
-                CheckpointPut::Keep => {}
-                CheckpointPut::Remove => tx.remove(key::checkpoint(id)),
-                CheckpointPut::Put(checkpoint) => match self.checkpoint_record {
-                    Some(record) => tx.put(key::checkpoint(id), record),
-                    None => tx.put_record(key::checkpoint(id), checkpoint)?,
-                },
-            }
+            self.tasks[subject].checkpoint = match (&self.checkpoint, self.saved.take()) {
+                (CheckpointPut::Keep, _) => CheckpointChange::Keep,
+                (CheckpointPut::Remove, _) => CheckpointChange::Remove,
+                (CheckpointPut::Put(_), Some(saved)) => CheckpointChange::Put(saved),
+                (CheckpointPut::Put(checkpoint), None) => CheckpointChange::Put(Saved::of(checkpoint)?),
+            };
         }
         for (id, spec) in &self.specs {
             tx.put_record(key::task_spec(id), spec)?;

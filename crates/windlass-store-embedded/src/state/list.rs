@@ -9,7 +9,7 @@ use windlass_core::time::Ms;
 
 use super::lease_until;
 use crate::kv::{KvError, Read, Value};
-use crate::tx::Records;
+use crate::tx::{Kept, Records};
 use crate::{key, record};
 
 pub(crate) fn check_batch(items: usize) -> Result<(), PortError> {
@@ -92,7 +92,7 @@ pub(super) fn list(
                 None => wanted.iter().map(|s| Walk { prefix: key::tasks_with(s), part: part.clone() }).collect(),
             };
             page(read, walks, after, limit, &mut |read, id| {
-                let Some(row) = read.record::<TaskRow>(&key::task(&record::decode(id)?))? else { return Ok(None) };
+                let Some(Kept { row, .. }) = read.record(&key::task(&record::decode(id)?))? else { return Ok(None) };
                 let fits = wanted.has(row.task.status) && (!interrupted || is_interrupted(read, &row, now)?);
                 Ok(fits.then(|| Row::Task(Box::new(row))))
             })

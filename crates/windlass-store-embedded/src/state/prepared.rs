@@ -2,12 +2,14 @@
 //! checkpoint and the events. The one writer is what everybody waits for; callers have their own cores.
 
 use serde_json::value::{RawValue, to_raw_value};
+use windlass_core::checkpoint::Checkpoint;
 use windlass_core::event::Event;
 use windlass_core::id::TaskId;
+use windlass_core::json::Json;
 use windlass_core::port::state::{CheckpointPut, Step, Writer};
 
 use super::history::Brief;
-use crate::kv::Value;
+use crate::kv::{KvError, Value};
 use crate::record;
 
 /// A step with as much of it encoded as can be without knowing what is stored.
@@ -21,7 +23,26 @@ pub(super) struct Prepared {
 pub(super) struct Texts {
     pub(super) task: Option<Box<RawValue>>,
     pub(super) events: Option<Box<RawValue>>,
-    pub(super) checkpoint: Option<Value>,
+    pub(super) checkpoint: Option<Saved>,
+}
+
+/// A checkpoint as it is stored: beside its task, or apart if it is large.
+pub(super) enum Saved {
+    Beside(Json),
+    Apart(Value),
+}
+
+/// Beside its task, at most.
+const BESIDE_BYTES_MAX: usize = 4 * 1024;
+
+impl Saved {
+    pub(super) fn of(checkpoint: &Checkpoint) -> Result<Saved, KvError> {
+        let json = Json::of(checkpoint).map_err(|error| KvError::Corrupt(error.to_string()))?;
+        match json.as_str().len() {
+            0..=BESIDE_BYTES_MAX => Ok(Saved::Beside(json)),
+            _ => Ok(Saved::Apart(record::encode(checkpoint)?)),
+        }
+    }
 }
 
 impl Prepared {
@@ -31,7 +52,7 @@ impl Prepared {
                 task: to_raw_value(&put.task).ok(),
                 events: events_text(&step.events, &put.task.id),
                 checkpoint: match &step.checkpoint {
-                    CheckpointPut::Put(checkpoint) => record::encode(checkpoint).ok(),
+                    CheckpointPut::Put(checkpoint) => Saved::of(checkpoint).ok(),
                     _ => None,
                 },
             },

@@ -133,9 +133,8 @@ impl Stored {
         let owned = self.tasks.values().filter(|row| row.task.owner.is_some()).count();
         let ready = self.tasks.values().filter(|row| row.task.readiness(&row.control).is_some()).count();
         let asked = self.tasks.values().filter(|row| row.task.owner.is_some() && row.control.wants_owner()).count();
-        let checkpoints = self.tasks.values().filter(|row| row.checkpoint > 0).count();
         let expected = [('t', self.tasks.len()), ('i', self.tasks.len()), ('u', self.tasks.len())];
-        let more = [('s', self.tasks.len()), ('a', owned), ('r', ready), ('w', asked), ('c', checkpoints)];
+        let more = [('s', self.tasks.len()), ('a', owned), ('r', ready), ('w', asked), ('c', 0)];
         let plans = [('P', self.plans.len()), ('I', self.plans.len()), ('S', self.plans.len())];
         for (table, rows) in expected.into_iter().chain(more).chain(plans).chain([('o', count('O'))]) {
             assert_eq!(count(table), rows, "rows of table {table}");

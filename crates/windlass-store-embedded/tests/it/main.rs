@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "this is a test from end to end")]
 
 mod audit;
+mod checkpoint;
 mod conformance;
 mod crash;
 mod damage;

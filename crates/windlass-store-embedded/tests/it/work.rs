@@ -112,7 +112,7 @@ pub(crate) fn about_task(task: &Task, fact: Fact) -> Event {
     }
 }
 
-fn step(op: &str, by: Writer) -> Step {
+pub(crate) fn step(op: &str, by: Writer) -> Step {
     Step {
         op: Op { id: id(op), digest: 7 },
         by,
