@@ -15,31 +15,41 @@ use crate::record;
 /// Links that are kept.
 const LINKS: u64 = 1 << 18;
 
+/// What the links tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Chain {
+    /// The number of the last batch that is there; 0 if there is none.
+    pub(crate) last: u64,
+    /// The number of the first batch after which the chain is broken.
+    pub(crate) broken: Option<u64>,
+}
+
 /// Adds the links of batch `seq`.
 pub(crate) fn link(batch: &mut Batch, seq: u64) {
-    batch.insert(key::SEQUENCE.to_vec(), Some(record::encode_u64(seq)));
     batch.insert(key_of(seq), Some(record::encode_u64(open(seq))));
     // The first closes a link that nobody wrote, so that it can be missed too.
     batch.insert(key_of(seq - 1), Some(record::encode_u64(closed(seq - 1))));
 }
 
-/// The number of a batch after which the chain up to `last` is broken, the first.
-pub(crate) fn broken(read: &dyn Read, last: u64) -> Result<Option<u64>, KvError> {
-    if last == 0 {
-        return Ok(None);
-    }
-    let first = first(last);
-    let mut whole = vec![false; (last + 1 - first) as usize];
+/// Walks the ring.
+pub(crate) fn walk(read: &dyn Read) -> Result<Chain, KvError> {
+    let mut links = Vec::new();
     let (from, to) = key::links();
     read.scan(&from, &to, &mut |_, value| {
-        let link = record::decode_u64(value)?;
-        let seq = link / 2;
-        if (first..=last).contains(&seq) && link == state(seq, last) {
-            whole[(seq - first) as usize] = true;
-        }
+        links.push(record::decode_u64(value)?);
         Ok(true)
     })?;
-    Ok(whole.iter().position(|whole| !whole).map(|place| first + place as u64))
+    let Some(last) = links.iter().map(|link| link / 2).max() else { return Ok(Chain { last: 0, broken: None }) };
+    let first = first(last);
+    let mut whole = vec![false; (last + 1 - first) as usize];
+    for link in links {
+        let seq = link / 2;
+        if seq >= first && link == state(seq, last) {
+            whole[(seq - first) as usize] = true;
+        }
+    }
+    let broken = whole.iter().position(|whole| !whole).map(|place| first + place as u64);
+    Ok(Chain { last, broken })
 }
 
 /// The chain as it would be if nothing were missing: how a loss is accepted.

@@ -8,8 +8,6 @@ use windlass_core::task::status::TaskStatus;
 use windlass_core::task::{Readiness, Task};
 use windlass_core::time::Ms;
 
-/// The number of the last batch.
-pub(crate) const SEQUENCE: &[u8] = b"#";
 /// The last fence that was drawn.
 pub(crate) const FENCE: &[u8] = b"F";
 

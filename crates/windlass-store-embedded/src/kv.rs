@@ -7,8 +7,6 @@ pub use crate::error::KvError;
 
 use std::collections::BTreeMap;
 
-use crate::{key, record};
-
 /// A stored value; cheap to clone.
 pub type Value = fjall::Slice;
 
@@ -42,9 +40,4 @@ pub trait Kv: Send + Sync {
 
     /// Before the end: everything reaches the disk.
     fn close(&self) -> Result<(), KvError>;
-}
-
-/// The number of the last batch that is there.
-pub(crate) fn sequence(kv: &dyn Kv) -> Result<u64, KvError> {
-    kv.read().get(key::SEQUENCE)?.map_or(Ok(0), |value| record::decode_u64(&value))
 }

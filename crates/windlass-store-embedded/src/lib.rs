@@ -48,7 +48,7 @@ impl Embedded {
     /// A store over any [`Kv`] and clock: what tests put faults into.
     pub fn over(kv: Arc<dyn Kv>, clock: Clock) -> Result<Embedded, OpenError> {
         let damaged = |why: kv::KvError| OpenError::Corrupt { folder: ".".into(), why: why.to_string() };
-        let seq = kv::sequence(&*kv).map_err(damaged)?;
+        let seq = chain::walk(&*kv.read()).map_err(damaged)?.last;
         Ok(Self::start(kv, clock, seq))
     }
 

@@ -198,17 +198,17 @@ impl Loop {
             stop(&self.stopped, &error.to_string());
         }
         let told = committed.clone().map_err(|error| PortError::Unavailable(format!("a write failed: {error}")));
+        // Before the answers: whoever has one sees its own change.
+        if committed.is_ok() && state_changed {
+            self.state_changed.send_modify(|mark| *mark += 1);
+        }
+        if committed.is_ok() && locks_changed {
+            self.locks_changed.send_modify(|mark| *mark += 1);
+        }
         for answer in answers {
             answer(told.clone());
         }
-        committed?;
-        if state_changed {
-            self.state_changed.send_modify(|mark| *mark += 1);
-        }
-        if locks_changed {
-            self.locks_changed.send_modify(|mark| *mark += 1);
-        }
-        Ok(())
+        committed
     }
 
     fn commit(&mut self, batch: crate::kv::Batch) -> Result<(), KvError> {

@@ -11,7 +11,9 @@ fn write(memory: &Memory, seqs: impl IntoIterator<Item = u64>) {
 }
 
 fn broken_at(memory: &Memory, last: u64) -> Option<u64> {
-    broken(&*memory.read(), last).unwrap()
+    let chain = walk(&*memory.read()).unwrap();
+    assert_eq!(chain.last, last);
+    chain.broken
 }
 
 #[test]

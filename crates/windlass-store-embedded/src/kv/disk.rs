@@ -37,6 +37,9 @@ impl Default for Options {
 const JOURNAL_BYTES_MAX: u64 = 64 << 20;
 const MEMTABLE_BYTES_MAX: u64 = 8 << 20;
 
+/// No store has this many batches.
+const SEQNO_MAX: u64 = 1 << 62;
+
 /// A folder with a fjall database, its format and its mark.
 pub struct Disk {
     db: Database,
@@ -76,12 +79,16 @@ impl Disk {
     fn check_mark(&self, folder: &Path, options: &Options) -> Result<(), OpenError> {
         let damaged = |why: KvError| OpenError::Corrupt { folder: folder.into(), why: why.to_string() };
         let io = |error: std::io::Error| OpenError::Io { folder: folder.into(), why: error.to_string() };
-        let found = super::sequence(self).map_err(damaged)?;
+        // A flipped bit in a batch's number, which fjall does not check, can leave none for the next one.
+        if self.db.seqno() >= SEQNO_MAX {
+            return Err(damaged(KvError::Corrupt("the numbers of its batches are damaged".into())));
+        }
+        let chain::Chain { last: found, broken } = chain::walk(&*self.read()).map_err(damaged)?;
         let acknowledged = self.mark.read();
         if found < acknowledged && !options.accept_loss {
             return Err(OpenError::Lost { folder: folder.into(), found, acknowledged });
         }
-        match chain::broken(&*self.read(), found).map_err(damaged)? {
+        match broken {
             Some(after) if !options.accept_loss => {
                 return Err(OpenError::Hole { folder: folder.into(), after, found });
             }

@@ -301,7 +301,7 @@ async fn a_step_is_one_batch_with_its_checkpoint_its_history_and_its_indexes() {
     let batches = kv.commits().split_off(before);
     assert_eq!(batches.len(), 1, "one batch");
     let tables: Vec<char> = batches[0].keys().map(|key| char::from(key[0])).collect();
-    assert_eq!(tables, ['#', '$', '$', 'h', 't'], "sequence, two links, history, task with its checkpoint");
+    assert_eq!(tables, ['$', '$', 'h', 't'], "two links, history, task with its checkpoint");
     let loaded = State::load(&store, &[Key::Checkpoint(task.id.clone())]).await.unwrap().remove(0);
     assert_eq!(loaded, Some(Row::Checkpoint(checkpoint)));
 }
