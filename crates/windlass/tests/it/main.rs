@@ -1,4 +1,5 @@
 //! The executable as people use it.
+#![expect(clippy::unwrap_used, reason = "a test panics when it fails")]
 
 mod bench;
 mod plan;
