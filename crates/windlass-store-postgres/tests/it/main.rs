@@ -2,4 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test panics when it fails")]
 
 mod conformance;
+mod errors;
+mod outage;
+mod schema;
 mod server;

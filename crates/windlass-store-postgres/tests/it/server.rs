@@ -46,81 +46,99 @@ pub(crate) fn url() -> String {
     }
 }
 
+/// Serves `$2/data` until its standard input ends, which it does when this process does, however that ends; then
+/// everything is removed. `$1` is the program.
+const SCRIPT: &str = r#"
+"$1" -D "$2/data" -k "$2" -c listen_addresses= -c max_connections=300 >>"$2/log" 2>&1 </dev/null &
+server=$!
+cat >/dev/null
+kill -QUIT $server 2>/dev/null
+wait $server
+rm -rf "$2"
+"#;
+
 /// A server of one's own.
 pub(crate) struct Server {
-    folder: tempfile::TempDir,
-    child: Option<Child>,
+    folder: PathBuf,
+    /// One for each time it was started.
+    shells: Vec<Child>,
 }
 
 impl Server {
     /// Makes a database cluster and starts a server on it.
     pub(crate) fn start() -> Server {
-        let folder = tempfile::Builder::new().prefix("windlass-pg-").tempdir().unwrap();
+        let folder = tempfile::Builder::new().prefix("windlass-pg-").tempdir().unwrap().keep();
         if is_root() {
-            run(Command::new("chown").arg("postgres").arg(folder.path()));
+            run(Command::new("chown").arg("postgres").arg(&folder));
         }
-        let data = folder.path().join("data");
-        run(command("initdb").args(["-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-locale", "-D"]).arg(&data));
-        let mut server = Server { folder, child: None };
+        let data = folder.join("data");
+        run(command(&tool("initdb"))
+            .args(["-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-locale", "-D"])
+            .arg(&data));
+        let mut server = Server { folder, shells: Vec::new() };
         server.up();
         server
     }
 
     /// Starts it on what is there.
     pub(crate) fn up(&mut self) {
-        let mut postgres = command("postgres");
-        postgres.arg("-D").arg(self.folder.path().join("data")).arg("-k").arg(self.folder.path());
-        postgres.args(["-c", "listen_addresses=", "-c", "max_connections=300", "-c", "logging_collector=off"]);
-        // It ends when this process does, however that ends: its standard input is our pipe's other end only in
-        // name, so the shell that holds the pipe waits for the end of file and stops it.
-        self.child = Some(postgres.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        let mut shell = command(Path::new("sh"));
+        shell.args(["-c", SCRIPT, "sh"]).arg(tool("postgres")).arg(&self.folder);
+        let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let ready = || {
             let mut ready = Command::new(tool("pg_isready"));
-            let status = ready.arg("-q").arg("-h").arg(self.folder.path()).status();
+            let status = ready.arg("-q").arg("-h").arg(&self.folder).status();
             status.is_ok_and(|status| status.success())
         };
         while !ready() {
-            let ended = self.child.as_mut().and_then(|child| child.try_wait().unwrap());
+            let ended = shell.try_wait().unwrap();
             assert!(ended.is_none(), "the server ended: {ended:?}");
             std::thread::yield_now();
         }
+        self.shells.push(shell);
     }
 
-    /// `kill -9`, and everybody it started.
-    pub(crate) fn kill(&mut self) {
-        signal(&self.folder.path().join("data"), "immediate");
-        if let Some(mut child) = self.child.take() {
-            child.wait().unwrap();
-        }
+    /// The server and everybody it started end at once, without a word and without a checkpoint.
+    pub(crate) fn crash(&mut self) {
+        run(command(&tool("pg_ctl")).args(["stop", "-m", "immediate", "-D"]).arg(self.folder.join("data")));
+    }
+
+    /// From now on everybody but `postgres` must give a password.
+    pub(crate) fn ask_for_passwords(&mut self) {
+        let data = self.folder.join("data");
+        std::fs::write(data.join("pg_hba.conf"), "local all postgres trust\nlocal all all scram-sha-256\n").unwrap();
+        run(command(&tool("pg_ctl")).args(["reload", "-D"]).arg(&data));
     }
 
     /// See [`url`].
     pub(crate) fn url(&self) -> String {
-        let host = self.folder.path().display().to_string().replace('/', "%2F");
+        let host = self.folder.display().to_string().replace('/', "%2F");
         format!("postgres://postgres@{host}/postgres?connect_timeout=10")
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.kill();
+        for shell in &mut self.shells {
+            drop(shell.stdin.take());
+            shell.wait().unwrap();
+        }
     }
-}
-
-fn signal(data: &Path, mode: &str) {
-    run(command("pg_ctl").args(["stop", "-m", mode, "-D"]).arg(data));
 }
 
 /// initdb and postgres refuse to run as root: then they run as the user of the package.
-fn command(name: &str) -> Command {
-    match is_root() {
+fn command(program: &Path) -> Command {
+    let mut command = match is_root() {
         true => {
             let mut command = Command::new("runuser");
-            command.args(["-u", "postgres", "--"]).arg(tool(name));
+            command.args(["-u", "postgres", "--"]).arg(program);
             command
         }
-        false => Command::new(tool(name)),
-    }
+        false => Command::new(program),
+    };
+    // Whoever cannot look into our folder should not have to.
+    command.current_dir("/");
+    command
 }
 
 fn is_root() -> bool {
