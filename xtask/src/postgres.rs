@@ -39,8 +39,9 @@ impl Server {
             true => {
                 let given = Command::new("chown").arg("postgres").arg(&folder).status();
                 ensure!(given.is_ok_and(|status| status.success()), "there is no user `postgres` to run the server");
-                let mut command = Command::new("runuser");
-                command.args(["-u", "postgres", "--", "sh"]);
+                // Not runuser: it stays in between, and stops for good when it is not in the foreground.
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid=postgres", "--regid=postgres", "--init-groups", "--", "sh"]);
                 (command, true)
             }
             false => (Command::new("sh"), false),

@@ -190,8 +190,8 @@ CREATE FUNCTION windlass_boundary(
     p_statuses text[], p_running boolean[], p_owners text[], p_task_fences text[], p_ready timestamptz[],
     p_started timestamptz[], p_updated timestamptz[], p_ended timestamptz[], p_details text[], p_events bigint[],
     p_ck_versions bigint[], p_ck_lasts integer[], p_ck_saved timestamptz[], p_ck_instances text[], p_ck_bodies text[],
-    p_ev_steps bigint[], p_ev_nths bigint[], p_ev_at timestamptz[], p_ev_plans text[], p_ev_tenants text[],
-    p_ev_by text[], p_ev_reasons text[], p_ev_kinds text[], p_ev_facts text[]
+    p_ev_steps bigint[], p_ev_nths bigint[], p_ev_at timestamptz[], p_ev_tasks text[], p_ev_plans text[],
+    p_ev_tenants text[], p_ev_by text[], p_ev_reasons text[], p_ev_kinds text[], p_ev_facts text[]
 ) RETURNS TABLE (o_step bigint, o_version bigint, o_seq bigint, o_control text, o_at timestamptz)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -199,82 +199,104 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_now timestamptz;
+    -- By step: the number of its task's newest event, -1 where it may not be written; whether an attempt begins.
+    v_seqs bigint[];
+    v_begun boolean[];
+    v_raises boolean;
+    v_forgets boolean;
 BEGIN
-    -- Locked before anything is compared, in one order for everybody: tenants, then tasks. The statement after it sees
+    -- Locked before anything is compared, in one order for everybody: tenants, then tasks. The statements after it see
     -- what others have committed meanwhile.
     PERFORM 1 FROM tenant_state WHERE tenant_id = ANY (p_tenants) ORDER BY tenant_id FOR UPDATE;
     PERFORM 1 FROM task_state_projection WHERE task_id = ANY (p_tasks) ORDER BY task_id FOR UPDATE;
     v_now := windlass_now(p_ahead_ms);
-    RETURN QUERY
-    WITH given AS MATERIALIZED (
-        SELECT * FROM unnest(
-            p_tasks, p_tenants, p_plans, p_positions, p_created, p_from, p_writers, p_fences::numeric[], p_ops,
-            p_digests, p_statuses, p_running, p_owners, p_task_fences::numeric[], p_ready, p_started, p_updated,
-            p_ended, p_details, p_events, p_ck_versions, p_ck_lasts, p_ck_saved, p_ck_instances, p_ck_bodies
+
+    SELECT array_agg(CASE WHEN j.good THEN j.seq ELSE -1 END ORDER BY j.step), array_agg(j.begun ORDER BY j.step),
+           bool_or(j.good AND j.raises), bool_or(j.good AND j.seq + j.events > 200)
+    INTO v_seqs, v_begun, v_raises, v_forgets
+    FROM (
+        SELECT g.step, t.seq, g.events, coalesce(g.fence > t.fence, false) AS begun,
+               g.writer_fence IS NOT NULL AND (g.fence > t.fence OR g.writer_fence > s.fence) AS raises,
+               coalesce(
+                   t.owner = g.writer
+                   AND t.op_id IS DISTINCT FROM g.op_id
+                   AND (g.writer_fence IS NULL OR s.fence <= g.writer_fence)
+                   AND strpos(g.may_stand, ',' || t.status || ',') > 0
+                   AND (t.tenant_id, t.plan_id, t.position, t.created_at) = (g.tenant_id, g.plan_id, g.position, g.created_at)
+                   AND (g.ck_version IS NULL OR g.ck_version = 0 OR g.ck_version = t.checkpoint_version + 1)
+                   AND NOT (t.start_requested AND g.running AND g.fence > t.fence),
+                   false
+               ) AS good
+        FROM unnest(
+            p_tasks, p_tenants, p_plans, p_positions, p_created, p_from, p_writers, p_fences::numeric[], p_ops, p_running,
+            p_task_fences::numeric[], p_events, p_ck_versions
         ) WITH ORDINALITY AS g(
-            task_id, tenant_id, plan_id, position, created_at, may_stand, writer, writer_fence, op_id,
-            digest, status, running, owner, fence, ready_at, started_at, updated_at,
-            ended_at, detail, events, ck_version, ck_last, ck_saved, ck_instance, ck_body, step
+            task_id, tenant_id, plan_id, position, created_at, may_stand, writer, writer_fence, op_id, running,
+            fence, events, ck_version, step
         )
-    ), good AS MATERIALIZED (
-        SELECT g.*, t.seq AS old_seq, g.fence > t.fence AS begun
-        FROM given g
-        JOIN task_state_projection t ON t.task_id = g.task_id
-        JOIN tenant_state s ON s.tenant_id = g.tenant_id
-        WHERE t.owner = g.writer
-          AND t.op_id IS DISTINCT FROM g.op_id
-          AND (g.writer_fence IS NULL OR s.fence <= g.writer_fence)
-          AND strpos(g.may_stand, ',' || t.status || ',') > 0
-          AND (t.tenant_id, t.plan_id, t.position, t.created_at) = (g.tenant_id, g.plan_id, g.position, g.created_at)
-          AND (g.ck_version IS NULL OR g.ck_version = 0 OR g.ck_version = t.checkpoint_version + 1)
-          AND NOT (t.start_requested AND g.running AND g.fence > t.fence)
-    ), raised AS (
+        LEFT JOIN task_state_projection t ON t.task_id = g.task_id
+        LEFT JOIN tenant_state s ON s.tenant_id = g.tenant_id
+    ) j;
+
+    IF v_raises THEN
         UPDATE tenant_state s
-        SET fence = greatest(s.fence, g.writer_fence),
+        SET fence = greatest(s.fence, g.fence),
             latest_task_id = CASE WHEN g.begun THEN g.task_id ELSE s.latest_task_id END,
             started_task_id = CASE WHEN g.begun THEN g.task_id ELSE s.started_task_id END
-        FROM good g
-        WHERE s.tenant_id = g.tenant_id AND g.writer_fence IS NOT NULL AND (g.begun OR g.writer_fence > s.fence)
-    ), saved AS (
-        INSERT INTO task_checkpoint AS c
-            (task_id, version, last_completed_stage_index, saved_at, executor_instance, fence, checkpoint)
-        SELECT g.task_id, g.ck_version, g.ck_last, g.ck_saved, g.ck_instance, coalesce(g.writer_fence, 0), g.ck_body
-        FROM good g WHERE g.ck_version > 0
-        ON CONFLICT (task_id) DO UPDATE SET
-            version = excluded.version, last_completed_stage_index = excluded.last_completed_stage_index,
-            saved_at = excluded.saved_at, executor_instance = excluded.executor_instance, fence = excluded.fence,
-            checkpoint = excluded.checkpoint
-    ), removed AS (
-        DELETE FROM task_checkpoint c USING good g WHERE g.ck_version = 0 AND c.task_id = g.task_id
-    ), told AS (
-        INSERT INTO task_event (task_id, seq, at, plan_id, tenant_id, by, reason, kind, fact)
-        SELECT g.task_id, g.old_seq + e.nth, e.at, e.plan_id, e.tenant_id, e.by, e.reason, e.kind, e.fact
-        FROM unnest(p_ev_steps, p_ev_nths, p_ev_at, p_ev_plans, p_ev_tenants, p_ev_by, p_ev_reasons, p_ev_kinds, p_ev_facts)
-            AS e(step, nth, at, plan_id, tenant_id, by, reason, kind, fact)
-        JOIN good g ON g.step = e.step
-        WHERE e.nth > g.events - 200
-    ), forgotten AS (
-        DELETE FROM task_event e USING good g
-        WHERE g.old_seq + g.events > 200 AND e.task_id = g.task_id AND e.seq <= g.old_seq + g.events - 200
-    ), woken AS (
-        UPDATE change_mark SET n = n + 1
-        WHERE port = 'state' AND shard = pg_backend_pid() % 16 AND EXISTS (SELECT 1 FROM good WHERE good.owner IS NULL)
-    ), written AS (
-        UPDATE task_state_projection t
-        SET status = g.status, owner = g.owner, fence = g.fence, ready_at = g.ready_at, started_at = g.started_at,
-            updated_at = g.updated_at, ended_at = g.ended_at, detail = g.detail,
-            control = CASE WHEN g.running THEN t.control END,
-            pause_requested = g.running AND t.pause_requested,
-            start_requested = g.running AND t.start_requested,
-            owner_asked = g.running AND t.owner_asked,
-            checkpoint_version = coalesce(g.ck_version, t.checkpoint_version),
-            version = t.version + 1, seq = t.seq + g.events,
-            op_id = g.op_id, op_digest = g.digest, op_at = v_now
-        FROM good g
-        WHERE t.task_id = g.task_id
-        RETURNING g.step, t.version, t.seq, t.control
+        FROM unnest(p_tenants, p_tasks, p_fences::numeric[], v_seqs, v_begun) AS g(tenant_id, task_id, fence, seq, begun)
+        WHERE s.tenant_id = g.tenant_id AND g.seq >= 0 AND g.fence IS NOT NULL AND (g.begun OR g.fence > s.fence);
+    END IF;
+
+    INSERT INTO task_checkpoint AS c
+        (task_id, version, last_completed_stage_index, saved_at, executor_instance, fence, checkpoint)
+    SELECT g.task_id, g.version, g.last, g.saved_at, g.instance, g.fence, g.body
+    FROM unnest(p_tasks, p_ck_versions, p_ck_lasts, p_ck_saved, p_ck_instances, p_fences::numeric[], p_ck_bodies, v_seqs)
+        AS g(task_id, version, last, saved_at, instance, fence, body, seq)
+    WHERE g.seq >= 0 AND g.version > 0
+    ON CONFLICT (task_id) DO UPDATE SET
+        version = excluded.version, last_completed_stage_index = excluded.last_completed_stage_index,
+        saved_at = excluded.saved_at, executor_instance = excluded.executor_instance, fence = excluded.fence,
+        checkpoint = excluded.checkpoint;
+    IF 0 = ANY (p_ck_versions) THEN
+        DELETE FROM task_checkpoint c USING unnest(p_tasks, p_ck_versions, v_seqs) AS g(task_id, version, seq)
+        WHERE g.seq >= 0 AND g.version = 0 AND c.task_id = g.task_id;
+    END IF;
+
+    INSERT INTO task_event (task_id, seq, at, plan_id, tenant_id, by, reason, kind, fact)
+    SELECT e.task_id, v_seqs[e.step] + e.nth, e.at, e.plan_id, e.tenant_id, e.by, e.reason, e.kind, e.fact
+    FROM unnest(p_ev_steps, p_ev_nths, p_ev_at, p_ev_tasks, p_ev_plans, p_ev_tenants, p_ev_by, p_ev_reasons, p_ev_kinds, p_ev_facts)
+        AS e(step, nth, at, task_id, plan_id, tenant_id, by, reason, kind, fact)
+    WHERE v_seqs[e.step] >= 0 AND e.nth > p_events[e.step] - 200;
+    IF v_forgets THEN
+        DELETE FROM task_event e USING unnest(p_tasks, p_events, v_seqs) AS g(task_id, events, seq)
+        WHERE g.seq >= 0 AND g.seq + g.events > 200 AND e.task_id = g.task_id AND e.seq <= g.seq + g.events - 200;
+    END IF;
+
+    -- A task that is given up leaves a slot, or is ready again.
+    IF EXISTS (SELECT 1 FROM unnest(p_owners, v_seqs) AS g(owner, seq) WHERE g.owner IS NULL AND g.seq >= 0) THEN
+        PERFORM windlass_changed('state');
+    END IF;
+
+    RETURN QUERY
+    UPDATE task_state_projection t
+    SET status = g.status, owner = g.owner, fence = g.fence, ready_at = g.ready_at, started_at = g.started_at,
+        updated_at = g.updated_at, ended_at = g.ended_at, detail = g.detail,
+        control = CASE WHEN g.running THEN t.control END,
+        pause_requested = g.running AND t.pause_requested,
+        start_requested = g.running AND t.start_requested,
+        owner_asked = g.running AND t.owner_asked,
+        checkpoint_version = coalesce(g.ck_version, t.checkpoint_version),
+        version = t.version + 1, seq = t.seq + g.events,
+        op_id = g.op_id, op_digest = g.digest, op_at = v_now
+    FROM unnest(
+        p_tasks, p_ops, p_digests, p_statuses, p_running, p_owners, p_task_fences::numeric[], p_ready, p_started,
+        p_updated, p_ended, p_details, p_events, p_ck_versions, v_seqs
+    ) WITH ORDINALITY AS g(
+        task_id, op_id, digest, status, running, owner, fence, ready_at, started_at,
+        updated_at, ended_at, detail, events, ck_version, seq, step
     )
-    SELECT w.step, w.version, w.seq, w.control, v_now FROM written w;
+    WHERE t.task_id = g.task_id AND g.seq >= 0
+    RETURNING g.step, t.version, t.seq, t.control, v_now;
 END
 $$;
 

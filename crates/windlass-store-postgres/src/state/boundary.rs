@@ -112,6 +112,7 @@ fn call(steps: &[&Step], ahead_ms: i64) -> Result<Call, PortError> {
         |row| row.0,
         row.1,
         Stamp(row.2.at),
+        row.2.task.as_ref().map(ToString::to_string),
         row.2.plan.to_string(),
         row.2.tenant.as_ref().map(ToString::to_string),
         row.2.by.as_ref().map(ToString::to_string),

@@ -130,8 +130,9 @@ impl Drop for Server {
 fn command(program: &Path) -> Command {
     let mut command = match is_root() {
         true => {
-            let mut command = Command::new("runuser");
-            command.args(["-u", "postgres", "--"]).arg(program);
+            // Not runuser: it stays in between, and stops for good when it is not in the foreground.
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid=postgres", "--regid=postgres", "--init-groups", "--"]).arg(program);
             command
         }
         false => Command::new(program),
