@@ -3,6 +3,7 @@
 
 mod conformance;
 mod errors;
+mod fence;
 mod outage;
 mod schema;
 mod server;
