@@ -36,6 +36,7 @@ pub(crate) const NEEDS: &[Need] = &[
         by_hand: "install clippy with your Rust toolchain",
     },
     NEXTEST,
+    POSTGRES,
 ];
 
 pub(crate) const NEXTEST: Need = Need {
@@ -45,6 +46,23 @@ pub(crate) const NEXTEST: Need = Need {
     // Without its updater and its probes it takes a fifth less time to build, and the set-up is part of the budget.
     prepare: Cmd::new(&["cargo", "install", "cargo-nextest", "--locked", "--no-default-features"]),
     by_hand: "install cargo-nextest and put it on the PATH",
+};
+
+pub(crate) const POSTGRES: Need = Need {
+    name: "PostgreSQL",
+    steps: &["nextest"],
+    probe: Cmd::new(&["sh", "-c", "command -v postgres || ls /usr/lib/postgresql/*/bin/postgres"]),
+    // The lists of a fresh machine may be missing or old: then they are fetched first.
+    prepare: Cmd::with_env(
+        &[("DEBIAN_FRONTEND", "noninteractive")],
+        &[
+            "sh",
+            "-c",
+            "apt-get install -y --no-install-recommends postgresql || \
+             { apt-get update && apt-get install -y --no-install-recommends postgresql; }",
+        ],
+    ),
+    by_hand: "install a PostgreSQL server; tests start their own, nothing has to run",
 };
 
 pub(crate) const LLVM_TOOLS: Need = Need {

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
+use crate::postgres::Server;
 use crate::setup;
 use crate::step::{Cmd, shown};
 
@@ -50,9 +51,11 @@ const LIST: Cmd = Cmd::new(&[
 
 pub(crate) fn run(root: &Path) -> Result<()> {
     setup::NEXTEST.meet(root)?;
+    setup::POSTGRES.meet(root)?;
     let campaigns = LIST.read(root)?;
     let begun = Instant::now();
-    let done = SOAK.run(root);
+    let server = Server::start()?;
+    let done = SOAK.run_with(root, Some(server.env()));
     for line in campaigns.lines().filter(|line| !line.is_empty()) {
         println!("{line}");
     }

@@ -31,8 +31,14 @@ impl Cmd {
 
     /// Runs it. All it says is progress to us, so its stdout joins our stderr.
     pub(crate) fn run(&self, root: &Path) -> Result<()> {
+        self.run_with(root, None)
+    }
+
+    /// Runs it with one more thing in its environment, which is known only now.
+    pub(crate) fn run_with(&self, root: &Path, env: Option<(&str, String)>) -> Result<()> {
         eprintln!("    $ {}", self.line());
         let mut command = self.command(root)?;
+        command.envs(env);
         command.stdout(std::io::stderr());
         let status = command.status().with_context(|| format!("cannot start `{}`", self.line()))?;
         ensure!(status.success(), "`{}` ended with {status}", self.line());

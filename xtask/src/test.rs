@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::step::{Cmd, shown};
-use crate::{setup, tidy};
+use crate::{postgres, setup, tidy};
 
 /// From a clean clone, on two cores.
 const BUDGET: Duration = Duration::from_secs(45 * 60);
@@ -20,6 +20,8 @@ struct Step {
 
 enum Work {
     Run(Cmd),
+    /// With the servers that tests want.
+    RunServed(Cmd),
     Tidy,
 }
 
@@ -52,7 +54,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "nextest",
         what: "every test of every crate",
-        work: Work::Run(Cmd::new(&["cargo", "nextest", "run", "--workspace", "--no-fail-fast"])),
+        work: Work::RunServed(Cmd::new(&["cargo", "nextest", "run", "--workspace", "--no-fail-fast"])),
     },
     Step {
         name: "doctest",
@@ -80,6 +82,7 @@ pub(crate) fn run(root: &Path, only: Option<&str>) -> Result<()> {
         let start = Instant::now();
         let done = match &step.work {
             Work::Run(cmd) => cmd.run(root),
+            Work::RunServed(cmd) => served(root, cmd),
             Work::Tidy => tidy::run(root),
         };
         times.push((step.name, start.elapsed()));
@@ -92,6 +95,12 @@ pub(crate) fn run(root: &Path, only: Option<&str>) -> Result<()> {
     }
     eprint!("{}", report(&times, begun.elapsed()));
     Ok(())
+}
+
+/// One server for the whole run; it ends here, whether the tests passed or not.
+fn served(root: &Path, cmd: &Cmd) -> Result<()> {
+    let server = postgres::Server::start()?;
+    cmd.run_with(root, Some(server.env()))
 }
 
 /// The steps named in `only`, in the order of [`STEPS`]; all of them without it.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use windlass_core::port::lock::Locks;
 use windlass_core::port::state::State;
-use windlass_store_embedded::{Embedded, OpenError, Options};
+use windlass_store_embedded::Embedded;
+use windlass_store_postgres::Postgres;
 
 use crate::settings::Settings;
 
@@ -18,19 +19,39 @@ pub enum StoreUrl {
     Memory,
     /// `embedded:PATH`: a folder, one process.
     Embedded(PathBuf),
+    /// `postgres://…`: a server, many processes.
+    Postgres(Secret),
+}
+
+/// A URL that may hold a password: it is shown without one.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, rest) = self.0.split_once("://").unwrap_or(("postgres", ""));
+        let rest = rest.rsplit('@').next().unwrap_or_default();
+        write!(f, "{scheme}://{}", rest.split('?').next().unwrap_or_default())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
 }
 
 /// Why a text names no store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadUrl {
     /// Known, and not there yet.
-    #[error("WL-4010 {0} stores are not supported yet; use embedded:PATH or memory:")]
+    #[error("WL-4010 {0} stores are not supported yet; use embedded:PATH, memory: or postgres://…")]
     NotYet(&'static str),
     /// Without a folder.
     #[error("WL-4011 embedded: needs a folder, as in embedded:windlass-data")]
     NoPath,
     /// Not known.
-    #[error("WL-4012 {0:?} is not a store URL; expected embedded:PATH or memory:")]
+    #[error("WL-4012 {0:?} is not a store URL; expected embedded:PATH, memory: or postgres://…")]
     Unknown(String),
 }
 
@@ -45,7 +66,7 @@ impl FromStr for StoreUrl {
             ("embedded", path) => Ok(StoreUrl::Embedded(path.into())),
             ("redis" | "rediss", _) => Err(BadUrl::NotYet("Redis")),
             ("redis-cluster", _) => Err(BadUrl::NotYet("Redis Cluster")),
-            ("postgres" | "postgresql", _) => Err(BadUrl::NotYet("PostgreSQL")),
+            ("postgres" | "postgresql", _) => Ok(StoreUrl::Postgres(Secret(text.into()))),
             ("mysql", _) => Err(BadUrl::NotYet("MySQL")),
             ("mongodb", _) => Err(BadUrl::NotYet("MongoDB")),
             // A URL may hold a password: only its scheme is repeated.
@@ -59,6 +80,7 @@ impl fmt::Display for StoreUrl {
         match self {
             StoreUrl::Memory => f.write_str("memory:"),
             StoreUrl::Embedded(path) => write!(f, "embedded:{}", path.display()),
+            StoreUrl::Postgres(url) => url.fmt(f),
         }
     }
 }
@@ -72,16 +94,40 @@ pub struct Stores {
     pub locks: Arc<dyn Locks>,
 }
 
+/// Why a store does not open.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The embedded store.
+    #[error(transparent)]
+    Embedded(#[from] windlass_store_embedded::OpenError),
+    /// PostgreSQL.
+    #[error(transparent)]
+    Postgres(#[from] windlass_store_postgres::OpenError),
+}
+
 /// Opens the store at `url`.
-pub fn open(url: &StoreUrl, settings: &Settings) -> Result<Stores, OpenError> {
-    let store = match url {
-        StoreUrl::Memory => Embedded::memory(),
+pub async fn open(url: &StoreUrl, settings: &Settings) -> Result<Stores, OpenError> {
+    let both = match url {
+        StoreUrl::Memory => stores(Embedded::memory()),
         StoreUrl::Embedded(path) => {
             let cache_bytes = settings.embedded.cache_mib << 20;
-            Embedded::open(path, &Options { cache_bytes, accept_loss: settings.embedded.accept_loss })?
+            let accept_loss = settings.embedded.accept_loss;
+            stores(Embedded::open(path, &windlass_store_embedded::Options { cache_bytes, accept_loss })?)
+        }
+        StoreUrl::Postgres(Secret(url)) => {
+            let options = windlass_store_postgres::Options {
+                connections: settings.postgres.connections as usize,
+                migrate: settings.postgres.migrate,
+                ..Default::default()
+            };
+            stores(Postgres::open(url, &options).await?)
         }
     };
-    Ok(Stores { state: Arc::new(store.clone()), locks: Arc::new(store) })
+    Ok(both)
+}
+
+fn stores<S: State + Locks + Clone + 'static>(store: S) -> Stores {
+    Stores { state: Arc::new(store.clone()), locks: Arc::new(store) }
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ pub struct Settings {
     pub store: Store,
     /// The embedded store.
     pub embedded: Embedded,
+    /// The PostgreSQL store.
+    pub postgres: Postgres,
 }
 
 /// `[store]`
@@ -36,6 +38,16 @@ pub struct Embedded {
     pub accept_loss: bool,
 }
 
+/// `[postgres]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Postgres {
+    /// Connections for work; one more listens for wake-ups.
+    pub connections: u64,
+    /// Bring the schema up to date at start.
+    pub migrate: bool,
+}
+
 impl Default for Store {
     fn default() -> Self {
         Store { url: "embedded:windlass-data".into() }
@@ -45,6 +57,12 @@ impl Default for Store {
 impl Default for Embedded {
     fn default() -> Self {
         Embedded { cache_mib: 64, accept_loss: false }
+    }
+}
+
+impl Default for Postgres {
+    fn default() -> Self {
+        Postgres { connections: 4, migrate: true }
     }
 }
 
@@ -71,6 +89,11 @@ impl Settings {
         let number = |name: &str, text: String| {
             text.parse::<u64>().with_context(|| format!("WL-4021 {name} is {text:?}; expected a whole number"))
         };
+        let yes_or_no = |name: &str, text: String| match text.as_str() {
+            "true" | "1" => Ok(true),
+            "false" | "0" => Ok(false),
+            _ => Err(anyhow::anyhow!("WL-4021 {name} is {text:?}; expected true or false")),
+        };
         if let Some(url) = environment("WINDLASS_STORE_URL") {
             settings.store.url = url;
         }
@@ -78,18 +101,31 @@ impl Settings {
             settings.embedded.cache_mib = number("WINDLASS_EMBEDDED_CACHE_MIB", text)?;
         }
         if let Some(text) = environment("WINDLASS_EMBEDDED_ACCEPT_LOSS") {
-            settings.embedded.accept_loss = match text.as_str() {
-                "true" | "1" => true,
-                "false" | "0" => false,
-                _ => anyhow::bail!("WL-4021 WINDLASS_EMBEDDED_ACCEPT_LOSS is {text:?}; expected true or false"),
-            };
+            settings.embedded.accept_loss = yes_or_no("WINDLASS_EMBEDDED_ACCEPT_LOSS", text)?;
         }
-        let cache = settings.embedded.cache_mib;
+        if let Some(text) = environment("WINDLASS_POSTGRES_CONNECTIONS") {
+            settings.postgres.connections = number("WINDLASS_POSTGRES_CONNECTIONS", text)?;
+        }
+        if let Some(text) = environment("WINDLASS_POSTGRES_MIGRATE") {
+            settings.postgres.migrate = yes_or_no("WINDLASS_POSTGRES_MIGRATE", text)?;
+        }
+        settings.check()?;
+        Ok(settings)
+    }
+
+    /// What a type does not say.
+    fn check(&self) -> anyhow::Result<()> {
+        let cache = self.embedded.cache_mib;
         anyhow::ensure!(
             (1..=65_536).contains(&cache),
             "WL-4021 [embedded] cache_mib is {cache}; 1 to 65536 is allowed"
         );
-        Ok(settings)
+        let connections = self.postgres.connections;
+        anyhow::ensure!(
+            (1..=256).contains(&connections),
+            "WL-4021 [postgres] connections is {connections}; 1 to 256 is allowed"
+        );
+        Ok(())
     }
 }
 

@@ -42,7 +42,7 @@ struct Said {
 pub fn child(child: &Child, settings: &Settings) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
     let began = Instant::now();
-    let stores = open(&StoreUrl::Embedded(child.folder.clone()), settings)?;
+    let stores = runtime.block_on(open(&StoreUrl::Embedded(child.folder.clone()), settings))?;
     let said = |began: Instant| -> anyhow::Result<()> {
         let millis = began.elapsed().as_secs_f64() * 1000.0;
         let said = Said { millis, resident_bytes: super::resident_bytes()? };

@@ -74,7 +74,7 @@ async fn calls(
     batch: &Row,
 ) -> anyhow::Result<()> {
     let data = folder.join("calls");
-    let stores = open(&StoreUrl::Embedded(data.clone()), settings)?;
+    let stores = open(&StoreUrl::Embedded(data.clone()), settings).await?;
     let instance: windlass_core::id::InstanceId = "bench".parse()?;
     stores.state.beat(&instance, 24 * 3_600_000).await?;
     for plan in 0..CALLERS.len() as u32 {

@@ -1,0 +1,550 @@
+-- The schema after all migrations: what a test compares with what they make. Not what is run; see migrations/.
+
+SET check_function_bodies = off;
+
+CREATE FUNCTION windlass_acquire(p_tenants text[], p_plans text[], p_tasks text[], p_ttl_ms bigint[], p_ahead_ms bigint) RETURNS TABLE(o_nth bigint, o_granted boolean, o_plan text, o_task text, o_fence text, o_since timestamp with time zone, o_until timestamp with time zone, o_by text, o_reason text, o_frozen_at timestamp with time zone)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz;
+    v_last numeric;
+    v_granted text[];
+BEGIN
+    PERFORM 1 FROM tenant_lock WHERE tenant_id = ANY (p_tenants) ORDER BY tenant_id FOR UPDATE;
+    v_now := windlass_now(p_ahead_ms);
+    WITH granted AS (
+        INSERT INTO tenant_lock AS l (tenant_id, plan_id, task_id, fence, acquired_at, expires_at)
+        SELECT w.tenant_id, w.plan_id, w.task_id, 0, v_now, windlass_later(v_now, w.ttl_ms)
+        FROM unnest(p_tenants, p_plans, p_tasks, p_ttl_ms) AS w(tenant_id, plan_id, task_id, ttl_ms)
+        WHERE NOT EXISTS (SELECT 1 FROM tenant_freeze f WHERE f.tenant_id = w.tenant_id)
+        ORDER BY w.tenant_id
+        ON CONFLICT (tenant_id) DO UPDATE SET
+            plan_id = excluded.plan_id, task_id = excluded.task_id,
+            acquired_at = CASE WHEN l.expires_at > v_now THEN l.acquired_at ELSE v_now END,
+            expires_at = excluded.expires_at
+        WHERE l.task_id = excluded.task_id OR l.expires_at <= v_now
+        RETURNING l.tenant_id
+    )
+    SELECT coalesce(array_agg(tenant_id), '{}') INTO v_granted FROM granted;
+    -- The one row that everybody shares comes last, and only for what is granted.
+    IF cardinality(v_granted) > 0 THEN
+        UPDATE fence_counter
+        SET last = greatest(last + 1, trunc(extract(epoch FROM clock_timestamp()) * 1000000)) + cardinality(v_granted) - 1
+        RETURNING last INTO v_last;
+        UPDATE tenant_lock l SET fence = v_last - cardinality(v_granted) + g.nth
+        FROM (
+            SELECT w.tenant_id, row_number() OVER (ORDER BY w.nth) AS nth
+            FROM unnest(p_tenants) WITH ORDINALITY AS w(tenant_id, nth)
+            JOIN unnest(v_granted) AS granted(tenant_id) ON granted.tenant_id = w.tenant_id
+        ) g
+        WHERE l.tenant_id = g.tenant_id;
+    END IF;
+    RETURN QUERY
+    SELECT w.nth, g.tenant_id IS NOT NULL, l.plan_id, l.task_id, l.fence::text, l.acquired_at, l.expires_at,
+           f.by, f.reason, f.frozen_at
+    FROM unnest(p_tenants) WITH ORDINALITY AS w(tenant_id, nth)
+    LEFT JOIN unnest(v_granted) AS g(tenant_id) ON g.tenant_id = w.tenant_id
+    LEFT JOIN tenant_lock l ON l.tenant_id = w.tenant_id AND l.expires_at > v_now
+    LEFT JOIN tenant_freeze f ON f.tenant_id = w.tenant_id
+    ORDER BY w.nth;
+END
+$$;
+
+CREATE FUNCTION windlass_boundary(p_ahead_ms bigint, p_tasks text[], p_tenants text[], p_plans text[], p_positions bigint[], p_created timestamp with time zone[], p_from text[], p_writers text[], p_fences text[], p_ops text[], p_digests bigint[], p_statuses text[], p_running boolean[], p_owners text[], p_task_fences text[], p_ready timestamp with time zone[], p_started timestamp with time zone[], p_updated timestamp with time zone[], p_ended timestamp with time zone[], p_details text[], p_events bigint[], p_ck_versions bigint[], p_ck_lasts integer[], p_ck_saved timestamp with time zone[], p_ck_instances text[], p_ck_bodies text[], p_ev_steps bigint[], p_ev_nths bigint[], p_ev_at timestamp with time zone[], p_ev_tasks text[], p_ev_plans text[], p_ev_tenants text[], p_ev_by text[], p_ev_reasons text[], p_ev_kinds text[], p_ev_facts text[]) RETURNS TABLE(o_step bigint, o_version bigint, o_seq bigint, o_control text, o_at timestamp with time zone)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz;
+    -- By step: the number of its task's newest event, -1 where it may not be written; whether an attempt begins.
+    v_seqs bigint[];
+    v_begun boolean[];
+    v_raises boolean;
+    v_forgets boolean;
+BEGIN
+    -- Locked before anything is compared, in one order for everybody: tenants, then tasks. The statements after it see
+    -- what others have committed meanwhile.
+    PERFORM 1 FROM tenant_state WHERE tenant_id = ANY (p_tenants) ORDER BY tenant_id FOR UPDATE;
+    PERFORM 1 FROM task_state_projection WHERE task_id = ANY (p_tasks) ORDER BY task_id FOR UPDATE;
+    v_now := windlass_now(p_ahead_ms);
+
+    SELECT array_agg(CASE WHEN j.good THEN j.seq ELSE -1 END ORDER BY j.step), array_agg(j.begun ORDER BY j.step),
+           bool_or(j.good AND j.raises), bool_or(j.good AND j.seq + j.events > 200)
+    INTO v_seqs, v_begun, v_raises, v_forgets
+    FROM (
+        SELECT g.step, t.seq, g.events, coalesce(g.fence > t.fence, false) AS begun,
+               g.writer_fence IS NOT NULL AND (g.fence > t.fence OR g.writer_fence > s.fence) AS raises,
+               coalesce(
+                   t.owner = g.writer
+                   AND t.op_id IS DISTINCT FROM g.op_id
+                   AND (g.writer_fence IS NULL OR s.fence <= g.writer_fence)
+                   AND strpos(g.may_stand, ',' || t.status || ',') > 0
+                   AND (t.tenant_id, t.plan_id, t.position, t.created_at) = (g.tenant_id, g.plan_id, g.position, g.created_at)
+                   AND (g.ck_version IS NULL OR g.ck_version = 0 OR g.ck_version = t.checkpoint_version + 1)
+                   AND NOT (t.start_requested AND g.running AND g.fence > t.fence),
+                   false
+               ) AS good
+        FROM unnest(
+            p_tasks, p_tenants, p_plans, p_positions, p_created, p_from, p_writers, p_fences::numeric[], p_ops, p_running,
+            p_task_fences::numeric[], p_events, p_ck_versions
+        ) WITH ORDINALITY AS g(
+            task_id, tenant_id, plan_id, position, created_at, may_stand, writer, writer_fence, op_id, running,
+            fence, events, ck_version, step
+        )
+        LEFT JOIN task_state_projection t ON t.task_id = g.task_id
+        LEFT JOIN tenant_state s ON s.tenant_id = g.tenant_id
+    ) j;
+
+    IF v_raises THEN
+        UPDATE tenant_state s
+        SET fence = greatest(s.fence, g.fence),
+            latest_task_id = CASE WHEN g.begun THEN g.task_id ELSE s.latest_task_id END,
+            started_task_id = CASE WHEN g.begun THEN g.task_id ELSE s.started_task_id END
+        FROM unnest(p_tenants, p_tasks, p_fences::numeric[], v_seqs, v_begun) AS g(tenant_id, task_id, fence, seq, begun)
+        WHERE s.tenant_id = g.tenant_id AND g.seq >= 0 AND g.fence IS NOT NULL AND (g.begun OR g.fence > s.fence);
+    END IF;
+
+    INSERT INTO task_checkpoint AS c
+        (task_id, version, last_completed_stage_index, saved_at, executor_instance, fence, checkpoint)
+    SELECT g.task_id, g.version, g.last, g.saved_at, g.instance, g.fence, g.body
+    FROM unnest(p_tasks, p_ck_versions, p_ck_lasts, p_ck_saved, p_ck_instances, p_fences::numeric[], p_ck_bodies, v_seqs)
+        AS g(task_id, version, last, saved_at, instance, fence, body, seq)
+    WHERE g.seq >= 0 AND g.version > 0
+    ON CONFLICT (task_id) DO UPDATE SET
+        version = excluded.version, last_completed_stage_index = excluded.last_completed_stage_index,
+        saved_at = excluded.saved_at, executor_instance = excluded.executor_instance, fence = excluded.fence,
+        checkpoint = excluded.checkpoint;
+    IF 0 = ANY (p_ck_versions) THEN
+        DELETE FROM task_checkpoint c USING unnest(p_tasks, p_ck_versions, v_seqs) AS g(task_id, version, seq)
+        WHERE g.seq >= 0 AND g.version = 0 AND c.task_id = g.task_id;
+    END IF;
+
+    INSERT INTO task_event (task_id, seq, at, plan_id, tenant_id, by, reason, kind, fact)
+    SELECT e.task_id, v_seqs[e.step] + e.nth, e.at, e.plan_id, e.tenant_id, e.by, e.reason, e.kind, e.fact
+    FROM unnest(p_ev_steps, p_ev_nths, p_ev_at, p_ev_tasks, p_ev_plans, p_ev_tenants, p_ev_by, p_ev_reasons, p_ev_kinds, p_ev_facts)
+        AS e(step, nth, at, task_id, plan_id, tenant_id, by, reason, kind, fact)
+    WHERE v_seqs[e.step] >= 0 AND e.nth > p_events[e.step] - 200;
+    IF v_forgets THEN
+        DELETE FROM task_event e USING unnest(p_tasks, p_events, v_seqs) AS g(task_id, events, seq)
+        WHERE g.seq >= 0 AND g.seq + g.events > 200 AND e.task_id = g.task_id AND e.seq <= g.seq + g.events - 200;
+    END IF;
+
+    -- A task that is given up leaves a slot, or is ready again.
+    IF EXISTS (SELECT 1 FROM unnest(p_owners, v_seqs) AS g(owner, seq) WHERE g.owner IS NULL AND g.seq >= 0) THEN
+        PERFORM windlass_changed('state');
+    END IF;
+
+    RETURN QUERY
+    UPDATE task_state_projection t
+    SET status = g.status, owner = g.owner, fence = g.fence, ready_at = g.ready_at, started_at = g.started_at,
+        updated_at = g.updated_at, ended_at = g.ended_at, detail = g.detail,
+        -- What is asked of a task that stays where it stands, stays asked.
+        control = CASE WHEN g.running OR g.status = t.status THEN t.control END,
+        pause_requested = (g.running OR g.status = t.status) AND t.pause_requested,
+        start_requested = (g.running OR g.status = t.status) AND t.start_requested,
+        owner_asked = (g.running OR g.status = t.status) AND t.owner_asked,
+        checkpoint_version = coalesce(g.ck_version, t.checkpoint_version),
+        version = t.version + 1, seq = t.seq + g.events,
+        op_id = g.op_id, op_digest = g.digest, op_at = v_now
+    FROM unnest(
+        p_tasks, p_ops, p_digests, p_statuses, p_running, p_owners, p_task_fences::numeric[], p_ready, p_started,
+        p_updated, p_ended, p_details, p_events, p_ck_versions, v_seqs
+    ) WITH ORDINALITY AS g(
+        task_id, op_id, digest, status, running, owner, fence, ready_at, started_at,
+        updated_at, ended_at, detail, events, ck_version, seq, step
+    )
+    WHERE t.task_id = g.task_id AND g.seq >= 0
+    RETURNING g.step, t.version, t.seq, t.control, v_now;
+END
+$$;
+
+CREATE FUNCTION windlass_changed(p_port text) RETURNS void
+    LANGUAGE sql
+    AS $$
+    UPDATE change_mark SET n = n + 1 WHERE port = p_port AND shard = pg_backend_pid() % 16
+$$;
+
+CREATE FUNCTION windlass_force(p_tenant text, p_what text, p_by text, p_reason text, p_ahead_ms bigint) RETURNS TABLE(o_plan text, o_task text, o_fence text, o_since timestamp with time zone, o_until timestamp with time zone, o_by text, o_reason text, o_frozen_at timestamp with time zone)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz;
+BEGIN
+    PERFORM 1 FROM tenant_lock WHERE tenant_id = p_tenant FOR UPDATE;
+    PERFORM 1 FROM tenant_freeze WHERE tenant_id = p_tenant FOR UPDATE;
+    v_now := windlass_now(p_ahead_ms);
+    RETURN QUERY
+    SELECT l.plan_id, l.task_id, l.fence::text, l.acquired_at, l.expires_at, f.by, f.reason, f.frozen_at
+    FROM (SELECT 1) AS always
+    LEFT JOIN tenant_lock l ON l.tenant_id = p_tenant AND l.expires_at > v_now
+    LEFT JOIN tenant_freeze f ON f.tenant_id = p_tenant;
+    CASE p_what
+        WHEN 'RELEASE' THEN DELETE FROM tenant_lock WHERE tenant_id = p_tenant;
+        WHEN 'UNFREEZE' THEN DELETE FROM tenant_freeze WHERE tenant_id = p_tenant;
+        WHEN 'FREEZE' THEN
+            -- Who froze it first stays on record.
+            INSERT INTO tenant_freeze (tenant_id, by, reason, frozen_at) VALUES (p_tenant, p_by, p_reason, v_now)
+            ON CONFLICT (tenant_id) DO NOTHING;
+    END CASE;
+    PERFORM windlass_changed('locks');
+END
+$$;
+
+CREATE FUNCTION windlass_later(at timestamp with time zone, ms bigint) RETURNS timestamp with time zone
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT least(date_trunc('milliseconds', at + ms * interval '1 millisecond'), timestamptz '9999-12-30 00:00:00+00')
+$$;
+
+CREATE FUNCTION windlass_now(ahead_ms bigint) RETURNS timestamp with time zone
+    LANGUAGE sql
+    AS $$
+    SELECT windlass_later(clock_timestamp(), ahead_ms)
+$$;
+
+CREATE FUNCTION windlass_purge(p_before timestamp with time zone, p_limit bigint, p_ahead_ms bigint) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_left bigint := p_limit;
+    v_plan text;
+    v_tasks text[];
+    v_gone bigint;
+BEGIN
+    WHILE v_left > 0 LOOP
+        SELECT plan_id INTO v_plan FROM plan_gone ORDER BY plan_id LIMIT 1 FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            SELECT plan_id INTO v_plan FROM plan_state_projection
+            WHERE ended_at < p_before AND status IN ('COMPLETED', 'FAILED', 'CANCELLED')
+            ORDER BY ended_at LIMIT 1 FOR UPDATE SKIP LOCKED;
+            EXIT WHEN NOT FOUND;
+            DELETE FROM plan_state_projection WHERE plan_id = v_plan;
+            DELETE FROM plan_spec WHERE plan_id = v_plan;
+            DELETE FROM plan_event WHERE plan_id = v_plan;
+            INSERT INTO plan_gone (plan_id) VALUES (v_plan);
+        END IF;
+        v_tasks := ARRAY(SELECT task_id FROM task_state_projection WHERE plan_id = v_plan LIMIT v_left);
+        PERFORM 1 FROM tenant_state WHERE tenant_id IN (
+            SELECT tenant_id FROM task_state_projection WHERE task_id = ANY (v_tasks)
+        ) ORDER BY tenant_id FOR UPDATE;
+        PERFORM 1 FROM task_state_projection WHERE task_id = ANY (v_tasks) ORDER BY task_id FOR UPDATE;
+        -- The fence stays for ever; the names only while what they name is there.
+        UPDATE tenant_state s
+        SET latest_task_id = CASE WHEN s.latest_task_id = ANY (v_tasks) THEN NULL ELSE s.latest_task_id END,
+            started_task_id = CASE WHEN s.started_task_id = ANY (v_tasks) THEN NULL ELSE s.started_task_id END
+        FROM task_state_projection t
+        WHERE t.task_id = ANY (v_tasks) AND s.tenant_id = t.tenant_id
+          AND (s.latest_task_id = ANY (v_tasks) OR s.started_task_id = ANY (v_tasks));
+        DELETE FROM task_spec WHERE task_id = ANY (v_tasks);
+        DELETE FROM task_checkpoint WHERE task_id = ANY (v_tasks);
+        DELETE FROM task_event WHERE task_id = ANY (v_tasks);
+        DELETE FROM task_state_projection WHERE task_id = ANY (v_tasks);
+        v_left := v_left - cardinality(v_tasks);
+        IF v_left > 0 THEN
+            DELETE FROM plan_gone WHERE plan_id = v_plan;
+        END IF;
+    END LOOP;
+    DELETE FROM operation WHERE op_id IN (
+        SELECT op_id FROM operation WHERE at < p_before ORDER BY at LIMIT v_left FOR UPDATE SKIP LOCKED
+    );
+    GET DIAGNOSTICS v_gone = ROW_COUNT;
+    v_left := v_left - v_gone;
+    DELETE FROM instance WHERE instance_id IN (
+        SELECT instance_id FROM instance WHERE lease_until < p_before AND lease_until <= windlass_now(p_ahead_ms)
+        LIMIT v_left FOR UPDATE SKIP LOCKED
+    );
+    GET DIAGNOSTICS v_gone = ROW_COUNT;
+    RETURN p_limit - v_left + v_gone;
+END
+$$;
+
+CREATE TABLE task_state_projection (
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    tenant_id text NOT NULL COLLATE pg_catalog."C",
+    plan_id text NOT NULL COLLATE pg_catalog."C",
+    "position" bigint NOT NULL,
+    status text NOT NULL,
+    pause_requested boolean DEFAULT false NOT NULL,
+    start_requested boolean DEFAULT false NOT NULL,
+    owner_asked boolean DEFAULT false NOT NULL,
+    control text,
+    owner text COLLATE pg_catalog."C",
+    fence numeric(20,0) NOT NULL,
+    ready_at timestamp(3) with time zone NOT NULL,
+    created_at timestamp(3) with time zone NOT NULL,
+    started_at timestamp(3) with time zone,
+    updated_at timestamp(3) with time zone NOT NULL,
+    ended_at timestamp(3) with time zone,
+    detail text NOT NULL,
+    checkpoint_version bigint DEFAULT 0 NOT NULL,
+    version bigint NOT NULL,
+    seq bigint NOT NULL,
+    op_id text COLLATE pg_catalog."C",
+    op_digest bigint,
+    op_at timestamp(3) with time zone
+)
+WITH (fillfactor='60', autovacuum_vacuum_scale_factor='0.05');
+
+CREATE FUNCTION windlass_take(p_instance text, p_plan text, p_limit bigint, p_ahead_ms bigint) RETURNS TABLE(o_verdict text, o_task task_state_projection)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz := windlass_now(p_ahead_ms);
+    v_left bigint := p_limit;
+    v_plan record;
+    v_slots bigint;
+    v_used bigint;
+    v_task record;
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM instance WHERE instance_id = p_instance AND lease_until > v_now) THEN
+        o_verdict := 'NO_LEASE';
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    FOR v_plan IN
+        SELECT p.plan_id FROM plan_state_projection p
+        JOIN instance i ON i.instance_id = p.conductor AND i.lease_until > v_now
+        WHERE p.status = 'RUNNING' AND (p_plan IS NULL OR p.plan_id = p_plan)
+          AND EXISTS (
+            SELECT 1 FROM task_state_projection t
+            WHERE t.plan_id = p.plan_id AND (t.start_requested OR t.status = 'PENDING')
+              AND t.ready_at <= v_now
+          )
+        -- The oldest first: it has waited longest.
+        ORDER BY p.created_at, p.plan_id DESC
+    LOOP
+        EXIT WHEN v_left <= 0;
+        -- Whoever hands out in this plan counts its slots alone.
+        SELECT p.max_concurrency INTO v_slots FROM plan_state_projection p
+        JOIN instance i ON i.instance_id = p.conductor AND i.lease_until > v_now
+        WHERE p.plan_id = v_plan.plan_id AND p.status = 'RUNNING' FOR UPDATE OF p;
+        CONTINUE WHEN NOT FOUND;
+        SELECT count(*) INTO v_used FROM task_state_projection t WHERE t.plan_id = v_plan.plan_id AND t.owner IS NOT NULL;
+        FOR v_task IN
+            SELECT t.task_id, t.owner FROM task_state_projection t
+            WHERE t.plan_id = v_plan.plan_id AND (t.start_requested OR t.status = 'PENDING')
+              AND t.ready_at <= v_now
+              AND (t.owner IS NOT NULL OR v_used < v_slots)
+              AND NOT EXISTS (SELECT 1 FROM instance i WHERE i.instance_id = t.owner AND i.lease_until > v_now)
+            -- By readiness: what was asked for, what a dead instance claimed, the rest.
+            ORDER BY NOT t.start_requested, t.owner IS NULL AND NOT t.start_requested, t.ready_at, t.position
+            FOR UPDATE OF t SKIP LOCKED
+        LOOP
+            EXIT WHEN v_left <= 0;
+            -- One whose owner is gone has its slot already.
+            CONTINUE WHEN v_used - (v_task.owner IS NOT NULL)::integer >= v_slots;
+            v_used := v_used + (v_task.owner IS NULL)::integer;
+            v_left := v_left - 1;
+            o_verdict := 'TAKEN';
+            UPDATE task_state_projection t SET owner = p_instance, version = t.version + 1
+            WHERE t.task_id = v_task.task_id RETURNING t.* INTO o_task;
+            RETURN NEXT;
+        END LOOP;
+    END LOOP;
+END
+$$;
+
+CREATE TABLE change_mark (
+    port text NOT NULL,
+    shard integer NOT NULL,
+    n bigint DEFAULT 0 NOT NULL
+)
+WITH (fillfactor='10');
+
+CREATE TABLE fence_counter (
+    one boolean DEFAULT true NOT NULL,
+    last numeric(20,0) NOT NULL,
+    CONSTRAINT fence_counter_one_check CHECK (one)
+);
+
+CREATE TABLE instance (
+    instance_id text NOT NULL COLLATE pg_catalog."C",
+    up_since timestamp(3) with time zone NOT NULL,
+    lease_until timestamp(3) with time zone NOT NULL
+)
+WITH (fillfactor='50');
+
+CREATE TABLE operation (
+    op_id text NOT NULL COLLATE pg_catalog."C",
+    digest bigint NOT NULL,
+    version bigint NOT NULL,
+    seq bigint NOT NULL,
+    at timestamp(3) with time zone NOT NULL,
+    answer text
+);
+
+CREATE TABLE plan_event (
+    plan_id text NOT NULL COLLATE pg_catalog."C",
+    seq bigint NOT NULL,
+    at timestamp(3) with time zone NOT NULL,
+    tenant_id text COLLATE pg_catalog."C",
+    by text,
+    reason text,
+    kind text NOT NULL,
+    fact text NOT NULL
+);
+
+CREATE TABLE plan_gone (
+    plan_id text NOT NULL COLLATE pg_catalog."C"
+);
+
+CREATE TABLE plan_spec (
+    plan_id text NOT NULL COLLATE pg_catalog."C",
+    spec text NOT NULL
+);
+
+CREATE TABLE plan_state_projection (
+    plan_id text NOT NULL COLLATE pg_catalog."C",
+    name text NOT NULL,
+    status text NOT NULL,
+    task_ids text DEFAULT '[]'::text NOT NULL,
+    tasks bigint NOT NULL,
+    max_concurrency bigint NOT NULL,
+    on_failure text NOT NULL,
+    on_conflict text NOT NULL,
+    recovery text NOT NULL,
+    conductor text COLLATE pg_catalog."C",
+    cancelled boolean NOT NULL,
+    created_at timestamp(3) with time zone NOT NULL,
+    started_at timestamp(3) with time zone,
+    updated_at timestamp(3) with time zone NOT NULL,
+    ended_at timestamp(3) with time zone,
+    version bigint NOT NULL,
+    seq bigint NOT NULL
+);
+
+CREATE TABLE task_checkpoint (
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    version bigint NOT NULL,
+    last_completed_stage_index integer NOT NULL,
+    saved_at timestamp(3) with time zone NOT NULL,
+    executor_instance text COLLATE pg_catalog."C",
+    fence numeric(20,0) NOT NULL,
+    checkpoint text NOT NULL
+)
+WITH (fillfactor='60', autovacuum_vacuum_scale_factor='0.05');
+
+CREATE TABLE task_event (
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    seq bigint NOT NULL,
+    at timestamp(3) with time zone NOT NULL,
+    plan_id text NOT NULL COLLATE pg_catalog."C",
+    tenant_id text COLLATE pg_catalog."C",
+    by text,
+    reason text,
+    kind text NOT NULL,
+    fact text NOT NULL
+);
+
+CREATE TABLE task_spec (
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    spec text NOT NULL
+);
+
+CREATE TABLE tenant_freeze (
+    tenant_id text NOT NULL COLLATE pg_catalog."C",
+    by text NOT NULL,
+    reason text,
+    frozen_at timestamp(3) with time zone NOT NULL
+);
+
+CREATE TABLE tenant_lock (
+    tenant_id text NOT NULL COLLATE pg_catalog."C",
+    plan_id text NOT NULL COLLATE pg_catalog."C",
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    fence numeric(20,0) NOT NULL,
+    acquired_at timestamp(3) with time zone NOT NULL,
+    expires_at timestamp(3) with time zone NOT NULL
+)
+WITH (fillfactor='60');
+
+CREATE TABLE tenant_state (
+    tenant_id text NOT NULL COLLATE pg_catalog."C",
+    fence numeric(20,0) DEFAULT 0 NOT NULL,
+    latest_task_id text COLLATE pg_catalog."C",
+    started_task_id text COLLATE pg_catalog."C"
+)
+WITH (fillfactor='60');
+
+CREATE TABLE windlass_migration (
+    number integer NOT NULL,
+    name text NOT NULL,
+    checksum text NOT NULL,
+    applied_at timestamp(3) with time zone NOT NULL
+);
+
+ALTER TABLE ONLY change_mark
+    ADD CONSTRAINT change_mark_pkey PRIMARY KEY (port, shard);
+
+ALTER TABLE ONLY fence_counter
+    ADD CONSTRAINT fence_counter_pkey PRIMARY KEY (one);
+
+ALTER TABLE ONLY instance
+    ADD CONSTRAINT instance_pkey PRIMARY KEY (instance_id);
+
+ALTER TABLE ONLY operation
+    ADD CONSTRAINT operation_pkey PRIMARY KEY (op_id);
+
+ALTER TABLE ONLY plan_event
+    ADD CONSTRAINT plan_event_pkey PRIMARY KEY (plan_id, seq);
+
+ALTER TABLE ONLY plan_gone
+    ADD CONSTRAINT plan_gone_pkey PRIMARY KEY (plan_id);
+
+ALTER TABLE ONLY plan_spec
+    ADD CONSTRAINT plan_spec_pkey PRIMARY KEY (plan_id);
+
+ALTER TABLE ONLY plan_state_projection
+    ADD CONSTRAINT plan_state_projection_pkey PRIMARY KEY (plan_id);
+
+ALTER TABLE ONLY task_checkpoint
+    ADD CONSTRAINT task_checkpoint_pkey PRIMARY KEY (task_id);
+
+ALTER TABLE ONLY task_event
+    ADD CONSTRAINT task_event_pkey PRIMARY KEY (task_id, seq);
+
+ALTER TABLE ONLY task_spec
+    ADD CONSTRAINT task_spec_pkey PRIMARY KEY (task_id);
+
+ALTER TABLE ONLY task_state_projection
+    ADD CONSTRAINT task_state_projection_pkey PRIMARY KEY (task_id);
+
+ALTER TABLE ONLY tenant_freeze
+    ADD CONSTRAINT tenant_freeze_pkey PRIMARY KEY (tenant_id);
+
+ALTER TABLE ONLY tenant_lock
+    ADD CONSTRAINT tenant_lock_pkey PRIMARY KEY (tenant_id);
+
+ALTER TABLE ONLY tenant_state
+    ADD CONSTRAINT tenant_state_pkey PRIMARY KEY (tenant_id);
+
+ALTER TABLE ONLY windlass_migration
+    ADD CONSTRAINT windlass_migration_pkey PRIMARY KEY (number);
+
+CREATE INDEX operation_age ON operation USING btree (at);
+
+CREATE INDEX plan_by_status ON plan_state_projection USING btree (status, created_at DESC, plan_id);
+
+CREATE INDEX plan_ended ON plan_state_projection USING btree (ended_at) WHERE (ended_at IS NOT NULL);
+
+CREATE INDEX task_asked ON task_state_projection USING btree (owner, task_id) WHERE owner_asked;
+
+CREATE INDEX task_by_plan ON task_state_projection USING btree (plan_id, created_at DESC, "position");
+
+CREATE INDEX task_by_status ON task_state_projection USING btree (status, created_at DESC, plan_id, "position");
+
+CREATE INDEX task_by_tenant ON task_state_projection USING btree (tenant_id, created_at DESC, plan_id, "position");
+
+CREATE INDEX task_ready ON task_state_projection USING btree (plan_id, ready_at, "position") WHERE (start_requested OR (status = 'PENDING'::text));
+
+CREATE INDEX task_slot ON task_state_projection USING btree (plan_id) WHERE (owner IS NOT NULL);
+
+CREATE INDEX tenant_lock_expires ON tenant_lock USING btree (expires_at);

@@ -1,0 +1,151 @@
+//! The store for many instances: state and locks on PostgreSQL. A boundary commit is one statement, and
+//! so one round trip ([`state`]); what people do is judged here by core's rules on rows that were locked
+//! first. Leases are judged by the server's clock. Tables, indexes and functions are made by numbered
+//! migrations ([`migrate`]); README.md says how to read them with psql. TLS is not supported yet.
+
+mod cell;
+mod error;
+mod lock;
+mod migrate;
+mod pool;
+mod sql;
+mod state;
+mod wake;
+
+pub use error::OpenError;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+use tokio_postgres::Config;
+use tokio_postgres::config::SslMode;
+use windlass_core::port::PortError;
+use windlass_core::time::Ms;
+
+use pool::Pool;
+use state::group::Group;
+use wake::Wake;
+
+/// How to open the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// How far this process's reading of the server's clock runs ahead: 0 outside tests.
+    pub ahead_ms: u64,
+    /// Whether missing migrations are applied.
+    pub migrate: bool,
+    /// Connections for work, made when they are needed. One more listens for wake-ups.
+    pub connections: usize,
+    /// How long a call may go unanswered before it counts as lost.
+    pub answer_ms: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { ahead_ms: 0, migrate: true, connections: 4, answer_ms: 30_000 }
+    }
+}
+
+/// A handle to an open store. Clones share its connections.
+#[derive(Clone)]
+pub struct Postgres {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pool: Pool,
+    wake: Wake,
+    group: Group,
+    ahead_ms: i64,
+    teller: std::sync::OnceLock<AbortHandle>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(teller) = self.teller.get() {
+            teller.abort();
+        }
+    }
+}
+
+impl Postgres {
+    /// Opens the store at `url` (`postgres://…`), in the first schema of its search path. Needs a tokio
+    /// runtime, on which it keeps running.
+    pub async fn open(url: &str, options: &Options) -> Result<Postgres, OpenError> {
+        let config = config(url)?;
+        migrate::migrate(&config, options.migrate).await?;
+        let pool = Pool::new(config.clone(), options.connections, options.answer_ms);
+        let channel = channel(&config).await?;
+        let ahead_ms = cell::signed(options.ahead_ms.min(Ms::MAX.get()));
+        let wake = Wake::new(channel, config);
+        let inner = Inner { pool, wake, group: Group::default(), ahead_ms, teller: std::sync::OnceLock::new() };
+        let inner = Arc::new(inner);
+        let teller = tokio::spawn(wake::teller(inner.wake.to_tell(), Arc::downgrade(&inner)));
+        let _first = inner.teller.set(teller.abort_handle());
+        Ok(Postgres { inner })
+    }
+
+    /// Lets go of every connection. Calls in flight end without an answer; later ones connect again.
+    pub async fn close(&self) {
+        self.inner.wake.close().await;
+        self.inner.pool.close().await;
+    }
+
+    /// Runs `work` in a task of its own, which goes on when the caller does not.
+    async fn run<T, F, W>(&self, work: W) -> Result<T, PortError>
+    where
+        W: FnOnce(Arc<Inner>) -> F,
+        F: Future<Output = Result<T, PortError>> + Send + 'static,
+        T: Send + 'static,
+    {
+        let task = tokio::spawn(work(Arc::clone(&self.inner)));
+        task.await.unwrap_or_else(|error| Err(PortError::Unavailable(format!("the call was ended: {error}"))))
+    }
+}
+
+fn config(url: &str) -> Result<Config, OpenError> {
+    let mode: String = url.split("sslmode=").nth(1).map_or_else(String::new, |rest| {
+        rest.chars().take_while(|c| c.is_ascii_alphabetic() || *c == '-').take(16).collect()
+    });
+    if !["", "disable", "prefer", "allow"].contains(&mode.as_str()) {
+        return Err(OpenError::NoTls(mode));
+    }
+    let mut config: Config = url.parse().map_err(|_| OpenError::BadUrl)?;
+    if config.get_ssl_mode() == SslMode::Require {
+        return Err(OpenError::NoTls("require".to_owned()));
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(Duration::from_secs(5));
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("windlass");
+    }
+    Ok(config)
+}
+
+/// Where this schema's wake-ups are heard: notifications are for a whole database.
+async fn channel(config: &Config) -> Result<String, OpenError> {
+    let connection = pool::connect(config).await.map_err(OpenError::Refused)?;
+    let row = connection.client().query_one("SELECT 'windlass:' || current_schema()", &[]).await;
+    row.map(|row| row.get(0)).map_err(|error| OpenError::Refused(error::said(&error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_url_is_not_repeated_and_tls_is_refused_by_name() {
+        for (url, code) in [
+            ("postgres://u:hunter2@h:notaport/db", "WL-4030"),
+            ("postgres://u:hunter2@h/db?password=hunter2&x=y", "WL-4030"),
+            ("postgres://u:hunter2@h/db?sslmode=require", "WL-4031"),
+            ("postgres://u:hunter2@h/db?sslmode=verify-full", "WL-4031"),
+        ] {
+            let error = config(url).unwrap_err().to_string();
+            assert!(error.contains(code) && !error.contains("hunter2"), "{error}");
+        }
+        assert!(config("postgres://u:p@h/db?sslmode=prefer").is_ok());
+        assert!(config("postgresql://h/db").is_ok());
+    }
+}

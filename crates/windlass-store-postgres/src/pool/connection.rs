@@ -1,0 +1,131 @@
+//! One connection: its statements are prepared once, and many may be under way at a time.
+
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Row, Statement};
+
+use super::Call;
+use crate::error::{Failure, said};
+
+pub(crate) struct Connection {
+    client: Client,
+    prepared: Mutex<HashMap<&'static str, Statement>>,
+    spoilt: AtomicBool,
+    driver: AbortHandle,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+pub(crate) async fn connect(config: &Config) -> Result<Connection, String> {
+    let (client, driver) = config.connect(NoTls).await.map_err(|error| said(&error))?;
+    let driver = tokio::spawn(async move {
+        if let Err(error) = driver.await {
+            tracing::warn!(why = said(&error), "a connection to PostgreSQL ended");
+        }
+    });
+    Ok(Connection::new(client, driver.abort_handle()))
+}
+
+/// A connection that hears what is notified on `channel`: `heard` counts. It ends when the server does.
+pub(crate) async fn listen(config: &Config, channel: &str, heard: watch::Sender<u64>) -> Result<Connection, String> {
+    let (client, mut driver) = config.connect(NoTls).await.map_err(|error| said(&error))?;
+    let driver = tokio::spawn(async move {
+        while let Some(Ok(message)) = poll_fn(|cx| driver.poll_message(cx)).await {
+            if matches!(message, AsyncMessage::Notification(_)) {
+                heard.send_modify(|n| *n += 1);
+            }
+        }
+    });
+    let connection = Connection::new(client, driver.abort_handle());
+    let quoted = channel.replace('"', "\"\"");
+    connection.client.batch_execute(&format!("LISTEN \"{quoted}\"")).await.map_err(|error| said(&error))?;
+    Ok(connection)
+}
+
+impl Connection {
+    fn new(client: Client, driver: AbortHandle) -> Connection {
+        Connection { client, prepared: Mutex::default(), spoilt: AtomicBool::new(false), driver }
+    }
+
+    pub(crate) fn is_sound(&self) -> bool {
+        !self.spoilt.load(Ordering::Relaxed) && !self.client.is_closed()
+    }
+
+    /// Nothing more goes over it; what is in flight ends.
+    pub(crate) fn spoil(&self) {
+        self.spoilt.store(true, Ordering::Relaxed);
+        self.driver.abort();
+    }
+
+    pub(super) async fn query(&self, call: &Call) -> Result<Vec<Row>, Failure> {
+        let statement = self.statement(call.sql).await?;
+        Ok(self.client.query(&statement, &borrowed(call)).await?)
+    }
+
+    /// Sends every call before the first answer is awaited. The first failure is the answer.
+    pub(super) async fn pipeline(&self, calls: &[Call]) -> Result<Vec<Vec<Row>>, Failure> {
+        let mut statements = Vec::with_capacity(calls.len());
+        for call in calls {
+            statements.push(self.statement(call.sql).await?);
+        }
+        let params: Vec<_> = calls.iter().map(borrowed).collect();
+        let sent = statements.iter().zip(&params).map(|(statement, params)| {
+            let answer: Pin<Box<dyn Future<Output = _> + Send + '_>> = Box::pin(self.client.query(statement, params));
+            answer
+        });
+        let answers = in_order(sent.collect()).await;
+        Ok(answers.into_iter().collect::<Result<_, _>>()?)
+    }
+
+    async fn statement(&self, sql: &'static str) -> Result<Statement, Failure> {
+        let known = self.prepared.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get(sql).cloned();
+        if let Some(statement) = known {
+            return Ok(statement);
+        }
+        let statement = self.client.prepare(sql).await?;
+        self.prepared.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(sql, statement.clone());
+        Ok(statement)
+    }
+
+    pub(crate) async fn batch(&self, sql: &str) -> Result<(), tokio_postgres::Error> {
+        self.client.batch_execute(sql).await
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+}
+
+fn borrowed(call: &Call) -> Vec<&(dyn ToSql + Sync)> {
+    call.params.iter().map(|param| &**param as &(dyn ToSql + Sync)).collect()
+}
+
+/// Polls all of them, always from the first to the last: a request is sent when it is first polled, so
+/// they are sent in this order.
+async fn in_order<T>(mut all: Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>) -> Vec<T> {
+    let mut done: Vec<Option<T>> = all.iter().map(|_| None).collect();
+    poll_fn(|cx| {
+        for (future, done) in all.iter_mut().zip(&mut done) {
+            if done.is_none()
+                && let Poll::Ready(answer) = future.as_mut().poll(cx)
+            {
+                *done = Some(answer);
+            }
+        }
+        if done.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    done.into_iter().flatten().collect()
+}

@@ -1,0 +1,208 @@
+//! Commits. A plain boundary goes through one statement ([`super::boundary`]); everything else is locked
+//! and read in one trip, judged here, and written with its commit in a second one.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use tokio_postgres::Row;
+use windlass_core::id::{InstanceId, OpId, PlanId, TenantId};
+use windlass_core::port::state::{Step, Stepped, Writer};
+use windlass_core::port::{PortError, Refusal};
+
+use super::world::{OpEntry, PlanEntry, TaskEntry, TenantEntry, World};
+use super::{boundary, row, write};
+use crate::cell::{Cells, params};
+use crate::error::Failure;
+use crate::pool::{Call, Pool, Tx};
+use crate::sql;
+
+/// An answer per step, and whether somebody may be waiting for what was written.
+pub(super) struct Committed {
+    pub(super) answers: Vec<Result<Stepped, Refusal>>,
+    pub(super) wakes: bool,
+}
+
+/// Steps of one call, in order: runs of boundaries in one trip each, the rest between them.
+pub(super) async fn in_order(pool: &Pool, steps: &[Step], ahead_ms: i64) -> Result<Committed, PortError> {
+    let mut all = Committed { answers: Vec::with_capacity(steps.len()), wakes: false };
+    let mut rest = steps;
+    while !rest.is_empty() {
+        let run = boundary::run_of(rest);
+        let part = match run {
+            0 => {
+                let odd = rest.iter().position(boundary::fits).unwrap_or(rest.len()).max(1);
+                let part = judged(pool, &rest[..odd], ahead_ms).await?;
+                rest = &rest[odd..];
+                part
+            }
+            _ => {
+                let part = boundaries(pool, &rest[..run].iter().collect::<Vec<_>>(), ahead_ms).await?;
+                rest = &rest[run..];
+                part
+            }
+        };
+        all.answers.extend(part.answers);
+        all.wakes |= part.wakes;
+    }
+    Ok(all)
+}
+
+/// Boundaries, each task and tenant once. What the statement leaves alone is judged in full.
+pub(super) async fn boundaries(pool: &Pool, steps: &[&Step], ahead_ms: i64) -> Result<Committed, PortError> {
+    let (mut written, mut wakes) = boundary::commit(pool, steps, ahead_ms).await?;
+    let left: Vec<Step> = (0..steps.len()).filter(|n| !written.contains_key(n)).map(|n| steps[n].clone()).collect();
+    let mut judged = match left.is_empty() {
+        true => Vec::new().into_iter(),
+        false => {
+            let part = judged(pool, &left, ahead_ms).await?;
+            wakes |= part.wakes;
+            part.answers.into_iter()
+        }
+    };
+    let unanswered = || Err(Refusal::Invalid("the step was not answered".to_owned()));
+    let answers = (0..steps.len())
+        .map(|n| written.remove(&n).map(Ok).or_else(|| judged.next()).unwrap_or_else(unanswered))
+        .collect();
+    Ok(Committed { answers, wakes })
+}
+
+/// Any steps: locked, read, judged, written.
+pub(super) async fn judged(pool: &Pool, steps: &[Step], ahead_ms: i64) -> Result<Committed, PortError> {
+    let mut races = 0;
+    loop {
+        let tx = pool.begin().await?;
+        let done = attempt(&tx, steps, ahead_ms).await;
+        if let Some(done) = tx.settle(done, &mut races).await {
+            return done;
+        }
+    }
+}
+
+async fn attempt(tx: &Tx<'_>, steps: &[Step], ahead_ms: i64) -> Result<Committed, Failure> {
+    let mut world = read(tx, steps, ahead_ms).await?;
+    let answers = steps.iter().map(|step| world.commit(step)).collect();
+    tx.commit(write::calls(&world)?).await?;
+    Ok(Committed { answers, wakes: world.wakes })
+}
+
+/// Locks and reads what the steps are about, in the order in which everybody locks.
+async fn read(tx: &Tx<'_>, steps: &[Step], ahead_ms: i64) -> Result<World, Failure> {
+    let Needs { plans, tasks, put, tenants, ops, plan_tasks, writes_plans } = Needs::of(steps);
+    let lock_plans = if writes_plans { sql::LOCK_PLANS } else { sql::SHARE_PLANS };
+    let calls = vec![
+        Call::new(lock_plans, params![plans.clone(), plan_tasks]),
+        Call::new(sql::LOCK_TENANTS, params![tenants, put]),
+        Call::new(sql::LOCK_TASKS, params![tasks.clone()]),
+        Call::new(sql::LEASES_OF_TASKS, params![tasks, None::<String>]),
+        Call::new(sql::OPS, params![ops]),
+        Call::new(sql::GONE, params![plans]),
+        Call::new(sql::NOW, params![ahead_ms]),
+    ];
+    let answers = tx.open(sql::BEGIN, calls).await?;
+    let [plans, tenants, tasks, leases, ops, gone, now] = &answers[..] else {
+        return Err(PortError::Corrupt("seven answers were expected".to_owned()).into());
+    };
+    let mut world = World {
+        now: super::one(now)?.at()?,
+        plans: BTreeMap::new(),
+        tasks: BTreeMap::new(),
+        tenants: BTreeMap::new(),
+        ops: HashMap::new(),
+        leases: leases_in(leases)?,
+        gone: HashSet::new(),
+        wakes: false,
+    };
+    for plan in plans {
+        let plan = row::plan(plan)?;
+        world.plans.insert(plan.plan.id.clone(), PlanEntry::stored(plan));
+    }
+    for tenant in tenants {
+        let cells = &mut Cells::of(tenant);
+        let id: TenantId = cells.parse()?;
+        world.tenants.insert(id, TenantEntry { row: row::tenant(cells)?, changed: false });
+    }
+    for task in tasks {
+        let task = row::task(&mut Cells::of(task))?;
+        world.tasks.insert(task.task.id.clone(), TaskEntry::stored(task));
+    }
+    for op in ops {
+        let cells = &mut Cells::of(op);
+        let id: OpId = cells.parse()?;
+        world.ops.insert(id, OpEntry { row: row::op(cells)?, is_new: false });
+    }
+    for plan in gone {
+        world.gone.insert(Cells::of(plan).parse::<PlanId>()?);
+    }
+    Ok(world)
+}
+
+pub(super) fn leases_in(rows: &[Row]) -> Result<HashMap<InstanceId, windlass_core::time::Ms>, PortError> {
+    rows.iter().map(Cells::of).map(|mut cells| Ok((cells.parse()?, cells.at()?))).collect()
+}
+
+/// What has to be read for some steps.
+struct Needs {
+    plans: Vec<String>,
+    tasks: Vec<String>,
+    /// Tasks that are put: their tenants are needed, as stored.
+    put: Vec<String>,
+    tenants: Vec<String>,
+    ops: Vec<String>,
+    /// Tasks whose plan, as stored, must be there and stay.
+    plan_tasks: Vec<String>,
+    /// Some plan is written, not only asked to be there.
+    writes_plans: bool,
+}
+
+impl Needs {
+    fn of(steps: &[Step]) -> Needs {
+        let (mut plans, mut tasks, mut put, mut tenants) =
+            (HashSet::new(), HashSet::new(), HashSet::new(), HashSet::new());
+        let (mut ops, mut plan_tasks, mut writes_plans) = (HashSet::new(), HashSet::new(), false);
+        for step in steps {
+            let is_person = matches!(step.by, Writer::Person(_));
+            if is_person {
+                ops.insert(step.op.id.as_str());
+            }
+            if let Some(put) = &step.plan {
+                plans.insert(put.plan.id.as_str());
+                writes_plans = true;
+            }
+            for one in &step.tasks {
+                tasks.insert(one.task.id.as_str());
+                tenants.insert(one.task.tenant.as_str());
+                if !one.from.is_empty() {
+                    put.insert(one.task.id.as_str());
+                }
+                if is_person || one.from.is_empty() {
+                    plans.insert(one.task.plan.as_str());
+                    plan_tasks.insert(one.task.id.as_str());
+                    // A plan that gets tasks keeps their names.
+                    writes_plans |= one.from.is_empty();
+                }
+            }
+            if let Some(ask) = &step.ask {
+                tasks.insert(ask.task.as_str());
+                plan_tasks.insert(ask.task.as_str());
+            }
+            for event in &step.events {
+                match &event.task {
+                    Some(task) => tasks.insert(task.as_str()),
+                    None => {
+                        writes_plans = true;
+                        plans.insert(event.plan.as_str())
+                    }
+                };
+            }
+        }
+        let owned = |set: HashSet<&str>| set.into_iter().map(str::to_owned).collect();
+        Needs {
+            plans: owned(plans),
+            tasks: owned(tasks),
+            put: owned(put),
+            tenants: owned(tenants),
+            ops: owned(ops),
+            plan_tasks: owned(plan_tasks),
+            writes_plans,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Rows as core's values. What people query by has a column of its own; the rest of a task is one
+//! JSON document, `detail`. Nothing is stored in both.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use tokio_postgres::Row;
+use windlass_core::checkpoint::Checkpoint;
+use windlass_core::event::Event;
+use windlass_core::failure::Failure;
+use windlass_core::fence::Fence;
+use windlass_core::json::Json;
+use windlass_core::plan::Plan;
+use windlass_core::port::PortError;
+use windlass_core::port::state::{InstanceRow, LastOp, OpRow, PlanRow, TaskRow, TenantRow};
+use windlass_core::task::{Attempt, Hold, Task};
+
+use crate::cell::{Cells, json};
+
+/// What a task is beside its columns.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Detail {
+    stages: u32,
+    completed: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stage: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    attempt: Option<Attempt>,
+    pass: u32,
+    retries: u32,
+    taken_back: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hold: Option<Hold>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failure: Option<Failure>,
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    context: Option<Json>,
+}
+
+/// A `null` that was given is a value.
+fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(from).map(Some)
+}
+
+pub(super) fn detail(task: &Task) -> Result<String, PortError> {
+    let Task { stages, completed, stage, attempt, pass, retries, taken_back, hold, failure, context, .. } =
+        task.clone();
+    json(&Detail { stages, completed, stage, attempt, pass, retries, taken_back, hold, failure, context })
+}
+
+/// Reads what `task_columns!` selects.
+pub(super) fn task(cells: &mut Cells<'_>) -> Result<TaskRow, PortError> {
+    let (id, tenant, plan) = (cells.parse()?, cells.parse()?, cells.parse()?);
+    let (position, status) = (cells.count()?, cells.word()?);
+    let control = cells.json_or_none()?.unwrap_or_default();
+    let (owner, fence) = (cells.parse_or_none()?, Fence(cells.parse()?));
+    let (ready_at, created_at, started_at) = (cells.at()?, cells.at()?, cells.at_or_none()?);
+    let (updated_at, ended_at) = (cells.at()?, cells.at_or_none()?);
+    let Detail { stages, completed, stage, attempt, pass, retries, taken_back, hold, failure, context } =
+        cells.json()?;
+    let (checkpoint, version, seq) = (cells.count()?, cells.count()?, cells.count()?);
+    let op = match cells.parse_or_none()? {
+        None => None,
+        Some(id) => Some(LastOp { id, digest: cells.get::<i64>()?.cast_unsigned(), at: cells.at()? }),
+    };
+    let task = Task {
+        id,
+        tenant,
+        plan,
+        position,
+        status,
+        stages,
+        completed,
+        stage,
+        attempt,
+        pass,
+        retries,
+        taken_back,
+        hold,
+        owner,
+        fence,
+        ready_at,
+        created_at,
+        started_at,
+        updated_at,
+        ended_at,
+        failure,
+        context,
+    };
+    Ok(TaskRow { task, control, checkpoint, version, seq, op })
+}
+
+/// Reads what `plan_columns!` selects.
+pub(super) fn plan(row: &Row) -> Result<PlanRow, PortError> {
+    let cells = &mut Cells::of(row);
+    let plan = Plan {
+        id: cells.parse()?,
+        name: cells.parse()?,
+        status: cells.word()?,
+        tasks: cells.count()?,
+        max_concurrency: cells.count()?,
+        on_failure: cells.word()?,
+        on_conflict: cells.word()?,
+        recovery: cells.word()?,
+        conductor: cells.parse_or_none()?,
+        cancelled: cells.get()?,
+        created_at: cells.at()?,
+        started_at: cells.at_or_none()?,
+        updated_at: cells.at()?,
+        ended_at: cells.at_or_none()?,
+    };
+    Ok(PlanRow { plan, version: cells.count()?, seq: cells.count()? })
+}
+
+/// Reads fence and names, after the tenant's id.
+pub(super) fn tenant(cells: &mut Cells<'_>) -> Result<TenantRow, PortError> {
+    Ok(TenantRow { fence: Fence(cells.parse()?), latest: cells.parse_or_none()?, started: cells.parse_or_none()? })
+}
+
+/// Reads an operation, after its id.
+pub(super) fn op(cells: &mut Cells<'_>) -> Result<OpRow, PortError> {
+    let digest = cells.get::<i64>()?.cast_unsigned();
+    let (version, seq, at) = (cells.count()?, cells.count()?, cells.at()?);
+    Ok(OpRow { digest, version, seq, at, answer: cells.json_or_none()? })
+}
+
+pub(super) fn instance(cells: &mut Cells<'_>) -> Result<InstanceRow, PortError> {
+    Ok(InstanceRow { id: cells.parse()?, since: cells.at()?, until: cells.at()? })
+}
+
+/// Reads an event after its subject's id; `None` where there is none.
+pub(super) fn event(cells: &mut Cells<'_>) -> Result<Option<Event>, PortError> {
+    let Some(seq) = cells.get::<Option<i64>>()? else { return Ok(None) };
+    Ok(Some(Event {
+        seq: seq.cast_unsigned(),
+        at: cells.at()?,
+        plan: cells.parse()?,
+        task: cells.parse_or_none()?,
+        tenant: cells.parse_or_none()?,
+        by: cells.parse_or_none()?,
+        reason: cells.parse_or_none()?,
+        fact: cells.json()?,
+    }))
+}
+
+pub(super) fn checkpoint(cells: &mut Cells<'_>) -> Result<Checkpoint, PortError> {
+    cells.json()
+}

@@ -1,0 +1,27 @@
+//! The contract. One harness is one schema in the server of the test run.
+
+use std::sync::Arc;
+
+use windlass_conformance::harness::{Harness, Ports};
+use windlass_store_postgres::{Options, Postgres};
+
+use crate::server::{Schema, schema};
+
+async fn make() -> Schema {
+    schema().await
+}
+
+#[async_trait::async_trait]
+impl Harness for Schema {
+    async fn open(&self, ahead_ms: u64) -> Ports {
+        let options = Options { ahead_ms, connections: 2, ..Options::default() };
+        let store = Postgres::open(&self.url, &options).await.unwrap();
+        Ports { state: Arc::new(store.clone()), locks: Arc::new(store) }
+    }
+
+    /// Everything is in the server: whoever opens next finds it. That the server itself may end is seen in
+    /// `outage.rs`.
+    async fn restart(&self) {}
+}
+
+windlass_conformance::suite!(make);

@@ -1,0 +1,9 @@
+//! The PostgreSQL store from outside: its contract, its schema, its errors, a server that dies.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test panics when it fails")]
+
+mod conformance;
+mod errors;
+mod fence;
+mod outage;
+mod schema;
+mod server;
