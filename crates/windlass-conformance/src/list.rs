@@ -1,7 +1,7 @@
 //! The one list of scenarios. From it come [`ALL`] and [`suite!`](crate::suite), which makes every
 //! scenario a test of a store:
 //!
-//! ```ignore
+//! ```text
 //! async fn make() -> MyHarness { … }
 //! windlass_conformance::suite!(make);
 //! ```

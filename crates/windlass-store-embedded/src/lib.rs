@@ -1,6 +1,6 @@
 //! The default store: durable, in the process that uses it, for production on one machine. The rules
 //! are written once over a small key-value interface ([`kv`]); fjall stands behind it on disk, a
-//! `BTreeMap` for `memory:`. All writes go through one thread ([`writer`]) that commits everything
+//! `BTreeMap` for `memory:`. All writes go through one thread (`writer`) that commits everything
 //! that waits in one batch with one sync and acknowledges afterwards.
 
 mod chain;
