@@ -1,7 +1,7 @@
 //! The store for many instances: state and locks on PostgreSQL. A boundary commit is one statement, and
-//! so one round trip ([`state`]); what people do is judged here by core's rules on rows that were locked
+//! so one round trip (`state`); what people do is judged here by core's rules on rows that were locked
 //! first. Leases are judged by the server's clock. Tables, indexes and functions are made by numbered
-//! migrations ([`migrate`]); README.md says how to read them with psql. TLS is not supported yet.
+//! migrations (`migrate`); README.md says how to read them with psql. TLS is not supported yet.
 
 mod cell;
 mod error;

@@ -1,6 +1,6 @@
 //! The statements. Short ones stand here; long ones are in `sql/` and in the functions of the migrations.
 
-/// A task, as [`crate::state::row::task`] reads it.
+/// A task, as `state::row::task` reads it.
 macro_rules! task_columns {
     ($t:literal) => {
         concat!(
@@ -48,7 +48,7 @@ macro_rules! task_columns {
     };
 }
 
-/// A plan, as [`crate::state::row::plan`] reads it.
+/// A plan, as `state::row::plan` reads it.
 macro_rules! plan_columns {
     () => {
         "p.plan_id, p.name, p.status, p.tasks, p.max_concurrency, p.on_failure, p.on_conflict, p.recovery, \
