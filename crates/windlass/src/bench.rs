@@ -46,8 +46,7 @@ pub struct Row {
     pub p50_us: f64,
     /// Nearly all of them.
     pub p99_us: f64,
-    /// The machine's own limit, if there is one to compare with.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The machine's own limit; `null` if there is none to compare with.
     pub limit_per_s: Option<f64>,
     /// Bytes on disk.
     #[serde(skip_serializing_if = "Option::is_none")]

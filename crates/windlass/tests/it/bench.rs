@@ -16,6 +16,7 @@ fn each_row_of_bench_store_is_one_object_with_the_promised_fields() {
             assert!(row[field].as_f64().is_some_and(|n| n > 0.0), "{field} in {row}");
         }
         assert_eq!(row["bar"].is_string(), row["pass"].is_boolean(), "{row}");
+        assert!(row.get("limit_per_s").is_some_and(|limit| limit.is_null() || limit.is_f64()), "{row}");
     }
     let measured: Vec<(String, u64)> = rows
         .iter()
