@@ -14,7 +14,8 @@ async fn make() -> Schema {
 #[async_trait::async_trait]
 impl Harness for Schema {
     async fn open(&self, ahead_ms: u64) -> Ports {
-        let options = Options { ahead_ms, connections: 2, ..Options::default() };
+        // Outages are for `outage.rs`: here a disk that is busy with other tests is waited for.
+        let options = Options { ahead_ms, connections: 2, answer_ms: 240_000, ..Options::default() };
         let store = Postgres::open(&self.url, &options).await.unwrap();
         Ports { state: Arc::new(store.clone()), locks: Arc::new(store) }
     }
