@@ -90,8 +90,10 @@ async fn calls(
         let row = Row { limit_per_s: Some(if callers == 1 { single.per_s } else { batch.per_s }), ..row };
         let row = match callers {
             1 => {
-                let pass = row.p50_us <= 1.5 * single.p50_us;
-                row.judged(format!("p50 at most 1.5 x {:.0} us, a raw durable commit", single.p50_us), pass)
+                // A disk's latency drifts: the raw commit is measured on both sides of ours.
+                let raw_us = f64::midpoint(single.p50_us, limit::engine(folder, 1, scale.run)?.p50_us);
+                let pass = row.p50_us <= 1.5 * raw_us;
+                row.judged(format!("p50 at most 1.5 x {raw_us:.0} us, a raw durable commit"), pass)
             }
             256 => {
                 let pass = row.per_s >= 0.25 * batch.per_s;
@@ -123,10 +125,9 @@ where
 {
     let count = callers.len() as u32;
     let began = Instant::now();
-    let mut tasks = Vec::new();
-    for mut caller in callers {
+    let turns = callers.into_iter().map(|mut caller| {
         let one = one.clone();
-        tasks.push(tokio::spawn(async move {
+        async move {
             let mut timer = Timer::new()?;
             let mut turn = 0;
             while began.elapsed() < run {
@@ -136,11 +137,19 @@ where
                 timer.add(call, 1);
             }
             anyhow::Ok(timer)
-        }));
-    }
+        }
+    });
     let mut all = Timer::new()?;
-    for task in tasks {
-        all.merge(&task.await??)?;
+    if count == 1 {
+        // One caller is this one: no task of the runtime lies between it and the store.
+        for turn in turns {
+            all.merge(&turn.await?)?;
+        }
+    } else {
+        let tasks: Vec<_> = turns.map(tokio::spawn).collect();
+        for task in tasks {
+            all.merge(&task.await??)?;
+        }
     }
     Ok(all.row(name, "embedded", count, unit, began.elapsed()))
 }
