@@ -48,6 +48,12 @@ const ARROWS: &[Arrow] = &[
         why: "the engine carries out what the rules decide, through the ports",
     },
     Arrow {
+        from: "windlass-engine",
+        to: "windlass-store-*",
+        uses: Uses::Tests,
+        why: "what the engine promises is seen on real stores",
+    },
+    Arrow {
         from: "windlass-server",
         to: "windlass-core",
         uses: Uses::Code,

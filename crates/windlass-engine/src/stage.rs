@@ -1,0 +1,127 @@
+//! What a stage can be: one file per kind. An action is rendered and run here; when it may run, how
+//! often it is tried again and what becomes of its answer is the attempt's business.
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+use windlass_core::failure::FailureKind;
+use windlass_core::fence::Fence;
+use windlass_core::id::{PlanId, StageName, TaskId, TenantId};
+use windlass_core::json::Json;
+use windlass_core::task::Control;
+
+/// What a stage is told: which one it is, for whom, and what it works with.
+#[derive(Debug, Clone)]
+pub struct Told {
+    /// The plan.
+    pub plan: PlanId,
+    /// The task.
+    pub task: TaskId,
+    /// Whose work it is.
+    pub tenant: TenantId,
+    /// The stage.
+    pub stage: StageName,
+    /// The attempt's number, from 1.
+    pub attempt: u32,
+    /// The pass, from 1.
+    pub pass: u32,
+    /// The fence of the attempt: a target that remembers the largest it has seen can refuse a late one.
+    pub fence: Fence,
+    /// What the stages work with; in a rollback without `undo`, what they worked with before.
+    pub config: Option<Json>,
+    /// What they worked with before.
+    pub previous: Option<Json>,
+    /// What earlier stages returned: a JSON object by stage name.
+    pub context: Json,
+}
+
+impl Told {
+    /// `plan/task/stage/pass`: the same when a crash makes the stage run again.
+    #[must_use]
+    pub fn idempotency_key(&self) -> String {
+        format!("{}/{}/{}/{}", self.plan, self.task, self.stage, self.pass)
+    }
+}
+
+/// How an action ended, if it did not fail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// Done; what it returned enters the context.
+    Done(Option<Json>),
+    /// It waited, and somebody wants the task to stop here.
+    Yielded,
+    /// A person must decide; this is what they are asked.
+    ApprovalWanted(String),
+}
+
+/// Why an action failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    /// What sort.
+    pub kind: FailureKind,
+    /// For people; holds no secret.
+    pub message: String,
+    /// Whether trying again may help. A template that cannot be rendered will not heal.
+    pub again: bool,
+}
+
+impl Trouble {
+    /// The stage ran and said no; it may be tried again.
+    pub fn stage(message: impl Into<String>) -> Trouble {
+        Trouble { kind: FailureKind::Stage, message: message.into(), again: true }
+    }
+
+    /// It can never work as it is written.
+    pub fn hopeless(kind: FailureKind, message: impl Into<String>) -> Trouble {
+        Trouble { kind, message: message.into(), again: false }
+    }
+}
+
+/// What is wanted of a running task now.
+#[derive(Debug, Clone, Default)]
+pub struct Signal {
+    /// By people.
+    pub control: Control,
+    /// Somebody else owns the task: stop at once, write nothing.
+    pub lost: bool,
+}
+
+/// Tells an action that waits when to stop waiting.
+#[derive(Debug, Clone)]
+pub struct Yield {
+    signal: watch::Receiver<Signal>,
+    deaf: bool,
+}
+
+impl Yield {
+    /// Listens to `signal`; a rollback yields to nothing and is `deaf`.
+    #[must_use]
+    pub fn new(signal: watch::Receiver<Signal>, deaf: bool) -> Yield {
+        Yield { signal, deaf }
+    }
+
+    /// Ends when somebody wants the task to pause, to end, or to pass over this stage; never otherwise.
+    pub async fn wanted(&mut self) {
+        if !self.deaf && self.signal.wait_for(|signal| signal.control.wants_owner()).await.is_ok() {
+            return;
+        }
+        std::future::pending().await
+    }
+}
+
+/// A Rust function that is a stage.
+#[async_trait]
+pub trait Handler: Send + Sync {
+    /// Runs once; dropped when its time is over or the task is lost. What it returns enters the context.
+    async fn run(&self, told: Told, args: Json) -> Result<Option<Json>, Trouble>;
+}
+
+#[async_trait]
+impl<F, R> Handler for F
+where
+    F: Fn(Told, Json) -> R + Send + Sync,
+    R: Future<Output = Result<Option<Json>, Trouble>> + Send,
+{
+    async fn run(&self, told: Told, args: Json) -> Result<Option<Json>, Trouble> {
+        self(told, args).await
+    }
+}
