@@ -119,5 +119,43 @@ ids! {
     OpId
 }
 
+impl OpId {
+    /// The `n`th operation of an instance. Made of what was checked, so it needs no check.
+    #[must_use]
+    pub fn of(instance: &InstanceId, n: u64) -> OpId {
+        OpId(format!("{}-{n}", cut(instance.as_str())).into())
+    }
+}
+
+impl PlanId {
+    /// A plan's name and what makes it its own.
+    #[must_use]
+    pub fn of(name: &PlanName, suffix: u32) -> PlanId {
+        PlanId(format!("{}-{suffix:08x}", cut(name.as_str())).into())
+    }
+}
+
+impl TaskId {
+    /// The task at a place of its plan: the place is what follows the last `-`, so two plans never
+    /// share one. A plan's id that leaves no room is shortened to its beginning and a number that
+    /// stands for all of it.
+    #[must_use]
+    pub fn of(plan: &PlanId, position: u32) -> TaskId {
+        let plan = plan.as_str();
+        if plan.len() + 11 <= ID_CHARS_MAX {
+            return TaskId(format!("{plan}-{position}").into());
+        }
+        let whole = plan.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        TaskId(format!("{}-{whole:016x}-{position}", &plan[..36]).into())
+    }
+}
+
+/// What fits before a number: identifiers are ASCII, so any place is a character boundary.
+fn cut(text: &str) -> &str {
+    &text[..text.len().min(43)]
+}
+
 #[cfg(test)]
 mod tests;

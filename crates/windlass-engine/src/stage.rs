@@ -83,28 +83,38 @@ pub struct Signal {
     pub control: Control,
     /// Somebody else owns the task: stop at once, write nothing.
     pub lost: bool,
+    /// The instance is stopping: the task goes no further here.
+    pub leaving: bool,
 }
 
 /// Tells an action that waits when to stop waiting.
 #[derive(Debug, Clone)]
 pub struct Yield {
     signal: watch::Receiver<Signal>,
+    /// A rollback yields to nobody.
     deaf: bool,
+    stage: u32,
 }
 
 impl Yield {
-    /// Listens to `signal`; a rollback yields to nothing and is `deaf`.
+    /// Listens to `signal` on behalf of the stage at this index; a rollback yields to no person and is `deaf`.
     #[must_use]
-    pub fn new(signal: watch::Receiver<Signal>, deaf: bool) -> Yield {
-        Yield { signal, deaf }
+    pub fn new(signal: watch::Receiver<Signal>, deaf: bool, stage: u32) -> Yield {
+        Yield { signal, deaf, stage }
     }
 
-    /// Ends when somebody wants the task to pause, to end, or to pass over this stage; never otherwise.
+    /// Ends when somebody wants the task to pause, to end, or to pass over this stage, or when the
+    /// instance is stopping; never otherwise.
     pub async fn wanted(&mut self) {
-        if !self.deaf && self.signal.wait_for(|signal| signal.control.wants_owner()).await.is_ok() {
-            return;
+        let (deaf, stage) = (self.deaf, self.stage);
+        let wanted = |signal: &Signal| {
+            let Control { pause, cancel, skip, .. } = &signal.control;
+            let asked = pause.is_some() || cancel.is_some() || skip.as_ref().is_some_and(|skip| skip.stage == stage);
+            signal.leaving || (asked && !deaf)
+        };
+        if self.signal.wait_for(wanted).await.is_err() {
+            std::future::pending().await
         }
-        std::future::pending().await
     }
 }
 

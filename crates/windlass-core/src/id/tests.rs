@@ -26,3 +26,21 @@ fn decoding_checks_too() {
     assert!(error.contains("position 3"), "{error}");
     assert!(serde_json::from_str::<PlanId>("7").is_err());
 }
+
+#[test]
+fn made_identifiers_are_identifiers_and_stay_apart() {
+    let long = "p".repeat(64);
+    let plan = |text: &str| text.parse::<PlanId>().unwrap();
+    let made = [
+        OpId::of(&long.parse().unwrap(), u64::MAX).as_str().to_owned(),
+        PlanId::of(&long.parse().unwrap(), u32::MAX).as_str().to_owned(),
+        TaskId::of(&plan(&long), u32::MAX).as_str().to_owned(),
+        TaskId::of(&plan("blue"), 7).as_str().to_owned(),
+    ];
+    for id in &made {
+        assert!(id.parse::<TaskId>().is_ok(), "{id}");
+    }
+    assert_eq!(made[3], "blue-7");
+    let other = format!("{}q", "p".repeat(63));
+    assert_ne!(TaskId::of(&plan(&long), 1), TaskId::of(&plan(&other), 1));
+}

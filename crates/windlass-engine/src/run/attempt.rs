@@ -1,0 +1,373 @@
+//! One attempt: the first commit under its fence, the resume point, stages with one commit at each
+//! boundary, and the lock given back. Claim and lock come before it ([`super::dispatch`]); what a
+//! stage's run is, is in [`super::stages`]; what the store knows of it, in [`super::ledger`].
+
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+use windlass_core::by::{By, Reason};
+use windlass_core::checkpoint::Checkpoint;
+use windlass_core::event::{At, Event, Fact};
+use windlass_core::failure::{Failure, FailureKind};
+use windlass_core::fence::Fence;
+use windlass_core::json::Json;
+use windlass_core::lock::{Held, Holder};
+use windlass_core::plan::PlanStatus;
+use windlass_core::port::PortError;
+use windlass_core::port::state::{CheckpointPut, Key, PlanRow, Row, TaskRow};
+use windlass_core::projection::{Misfit, apply};
+use windlass_core::task::status::TaskStatus;
+use windlass_core::task::{AttemptKind, Cause, Hold, Start, Task, advance};
+use windlass_core::time::Ms;
+
+use super::ledger::Ledger;
+use super::work::Job;
+use crate::bus::News;
+use crate::shared::{Counts, Running, Shared, locked};
+use crate::stage::Signal;
+
+/// One run of a task over a range of its stages.
+pub(crate) struct Attempt {
+    pub(super) engine: Arc<Shared>,
+    pub(super) task: Task,
+    pub(super) job: Job,
+    pub(super) checkpoint: Box<Checkpoint>,
+    pub(super) fence: Fence,
+    pub(super) ledger: Ledger,
+    pub(super) signal: watch::Receiver<Signal>,
+    /// When the tenant lock may have run out, by a clock that nobody sets.
+    pub(super) lock_end: Arc<Mutex<Instant>>,
+    start: Option<Start>,
+}
+
+/// Why an attempt ends without having reached an end of its task. It writes nothing more.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// The store answered: somebody else owns the task.
+    Lost(String),
+    /// The tenant lock may have run out while the store did not answer.
+    LockRanOut,
+    /// What is stored contradicts the rules, or cannot be read.
+    Broken(String),
+    /// The plan was changed in between: decide again.
+    PlanMoved,
+    /// The instance is stopping.
+    Leaving,
+}
+
+/// What is found once the attempt's fence stands.
+enum Point {
+    /// Work goes on.
+    Onward,
+    /// The plan does not want it any more.
+    Halt(Fact),
+    /// Work cannot go on from what is stored.
+    Invalid(String),
+}
+
+impl From<Misfit> for Stop {
+    fn from(misfit: Misfit) -> Self {
+        Stop::Broken(misfit.to_string())
+    }
+}
+
+impl Attempt {
+    /// An attempt of a task that was claimed and whose tenant lock was granted, at `asked`, to `holder`.
+    pub(crate) fn new(engine: &Arc<Shared>, row: TaskRow, job: Job, holder: &Holder, asked: Instant) -> Attempt {
+        let lock_ms = std::time::Duration::from_millis(engine.options.lock_ms);
+        let lock_end = Arc::new(Mutex::new(asked + lock_ms));
+        let (send, signal) = watch::channel(Signal { control: row.control.clone(), ..Signal::default() });
+        let now = engine.clock.now();
+        let mut checkpoint = Box::new(Checkpoint::new(row.task.pass, now));
+        if let Some(context) = &row.task.context {
+            checkpoint.context_data = context.clone();
+        }
+        let running = Running {
+            tenant: row.task.tenant.clone(),
+            plan: row.task.plan.clone(),
+            fence: holder.fence,
+            since: now,
+            signal: send,
+            lock_end: Arc::clone(&lock_end),
+            unsaved: None,
+        };
+        locked(&engine.running).insert(row.task.id.clone(), running);
+        Attempt {
+            engine: Arc::clone(engine),
+            start: row.control.start,
+            ledger: Ledger::new(row.task.status, row.checkpoint),
+            task: row.task,
+            job,
+            checkpoint,
+            fence: holder.fence,
+            signal,
+            lock_end,
+        }
+    }
+
+    /// Carries it out, gives the lock back if the task has ended, and says that it is over.
+    pub(crate) async fn run(mut self) {
+        match self.carry_out().await {
+            Ok(()) => self.ended(),
+            Err(stop) => self.stopped(&stop).await,
+        }
+        let engine = &self.engine;
+        engine.touch(&self.task.plan);
+        let idle = {
+            let mut running = locked(&engine.running);
+            running.remove(&self.task.id);
+            running.is_empty()
+        };
+        engine.queue.wake();
+        if idle {
+            engine.idle.notify_waiters();
+        }
+    }
+
+    async fn carry_out(&mut self) -> Result<(), Stop> {
+        let instance = self.engine.instance.clone();
+        let begin = advance::begin(&self.task, self.start.as_ref(), instance, self.fence);
+        let Some(begin) = begin else {
+            return Err(Stop::Broken(format!("nothing was asked of the task, which is {}", self.task.status)));
+        };
+        let mut next = self.boundary(vec![begin]).await?;
+        let point = match &next {
+            Some(_) => self.resume_point().await?,
+            None => Point::Onward,
+        };
+        match (point, &next) {
+            (Point::Halt(fact), _) => next = self.boundary(vec![fact]).await?,
+            (Point::Invalid(why), Some(at)) => {
+                let failure = self.failure(FailureKind::Persistence, &why, at);
+                next = self.boundary(advance::ended(&self.task, at.clone(), advance::Outcome::Failed(failure))).await?;
+            }
+            _ => {}
+        }
+        while let Some(at) = next {
+            // What came with the answer takes effect before the announced stage runs.
+            let facts = match self.halt() {
+                Some(halt) => vec![halt],
+                None if self.signal.borrow().leaving => return Err(Stop::Leaving),
+                None => self.stage(&at).await?,
+            };
+            next = self.boundary(facts).await?;
+        }
+        Ok(())
+    }
+
+    /// One commit: what has happened, and what comes next with it. Answers the stage to run, if any.
+    async fn boundary(&mut self, facts: Vec<Fact>) -> Result<Option<At>, Stop> {
+        if Instant::now() >= *locked(&self.lock_end) {
+            return Err(Stop::LockRanOut);
+        }
+        let now = self.engine.clock.now();
+        let mut task = self.task.clone();
+        let mut events = Vec::with_capacity(facts.len() + 1);
+        for fact in facts {
+            task = self.happened(task, fact, now, &mut events)?;
+        }
+        let mut next = None;
+        if task.status.is_running() {
+            let control = self.signal.borrow().control.clone();
+            let context = Some(&self.checkpoint.context_data);
+            let fact = advance::onward(&task, &self.job.work.names, &control, self.job.work.reverse, context);
+            if let Fact::StageStarted(at) = &fact {
+                next = Some(at.clone());
+            }
+            task = self.happened(task, fact, now, &mut events)?;
+        }
+        let checkpoint = self.checkpoint_put(&task, now);
+        self.commit(task, checkpoint, events).await?;
+        Ok(next)
+    }
+
+    /// Applies a fact to the task, and to the checkpoint what it says of stages.
+    fn happened(
+        &mut self,
+        task: Task,
+        fact: Fact,
+        now: Ms,
+        events: &mut Vec<Event>,
+    ) -> Result<Task, Misfit> {
+        match &fact {
+            Fact::StageFailed { failure, .. } => self.checkpoint.remember(failure.clone()),
+            // What a stage returned went in when it ended; see `stages`.
+            Fact::StageSkipped(at) if task.status == TaskStatus::Running => {
+                drop(self.checkpoint.complete(&at.stage, None, 0));
+            }
+            _ => {}
+        }
+        let mut event = self.engine.about(&task, fact, now);
+        self.sign(&mut event);
+        let task = apply(Some(task), &event)?;
+        events.push(event);
+        Ok(task)
+    }
+
+    /// Who stands behind a fact, and why: whoever asked for it.
+    fn sign(&self, event: &mut Event) {
+        let control = &self.signal.borrow().control;
+        let (by, reason) = match &event.fact {
+            Fact::TaskPaused { cause: Cause::Approval } => return,
+            Fact::TaskPaused { .. } => self.signed(control.pause.as_ref()),
+            Fact::TaskCancelled { .. } => self.signed(control.cancel.as_ref()),
+            Fact::StageSkipped(at) => match &control.skip {
+                Some(skip) if skip.stage == at.index => (Some(skip.by.clone()), skip.reason.clone()),
+                _ => return,
+            },
+            Fact::TaskResumed(_) | Fact::TaskRetryStarted(_) | Fact::TaskRollingBack(_) => match &self.start {
+                Some(start) => (Some(start.by.clone()), start.reason.clone()),
+                None => return,
+            },
+            _ => return,
+        };
+        (event.by, event.reason) = (by, reason);
+    }
+
+    fn signed(&self, hold: Option<&Hold>) -> (Option<By>, Option<Reason>) {
+        hold.map_or((Some(self.engine.me.clone()), None), |hold| (hold.by.clone(), hold.reason.clone()))
+    }
+
+    /// What becomes of the checkpoint now that the task stands here. A rollback keeps its own progress
+    /// in the task and leaves the checkpoint alone.
+    fn checkpoint_put(&mut self, task: &Task, now: Ms) -> CheckpointPut {
+        let begins = self.ledger.status() != TaskStatus::Running && task.status == TaskStatus::Running;
+        match task.status {
+            TaskStatus::Completed | TaskStatus::RolledBack => CheckpointPut::Remove,
+            TaskStatus::RollingBack | TaskStatus::RollbackFailed => CheckpointPut::Keep,
+            _ if begins => CheckpointPut::Keep,
+            _ => {
+                let checkpoint = &mut self.checkpoint;
+                checkpoint.saved_at = now;
+                checkpoint.fence = self.fence;
+                checkpoint.pass = task.pass;
+                checkpoint.executor_instance = Some(self.engine.instance.clone());
+                checkpoint.version = self.ledger.checkpoint() + 1;
+                CheckpointPut::Put((**checkpoint).clone())
+            }
+        }
+    }
+
+    /// What is stored once this attempt's fence stands: the checkpoint to go on from, and whether the
+    /// plan still wants it.
+    async fn resume_point(&mut self) -> Result<Point, Stop> {
+        let mut keys = vec![Key::Plan(self.task.plan.clone())];
+        if self.ledger.checkpoint() > 0 {
+            keys.push(Key::Checkpoint(self.task.id.clone()));
+        }
+        let mut rows = self.load(&keys).await?.into_iter();
+        let plan = rows.next().flatten();
+        let rolling = self.task.status == TaskStatus::RollingBack;
+        match rows.next().flatten() {
+            Some(Row::Checkpoint(stored)) => *self.checkpoint = stored,
+            // What an ended task returned is there for a rollback; a run begins with nothing.
+            _ if !rolling => *self.checkpoint = Checkpoint::new(self.task.pass, self.engine.clock.now()),
+            _ => {}
+        }
+        if rolling {
+            return Ok(Point::Onward);
+        }
+        if let Some(Row::Plan(row)) = plan
+            && let Some(halt) = self.plan_halts(&row)
+        {
+            return Ok(Point::Halt(halt));
+        }
+        let completed = self.task.completed;
+        Ok(match self.checkpoint.resume_point(&self.job.work.names, None, self.engine.clock.now()) {
+            Ok(at) if at == completed => Point::Onward,
+            Ok(at) => Point::Invalid(format!("the checkpoint stands at stage {at}, the task at stage {completed}")),
+            Err(rule) => Point::Invalid(format!("the checkpoint is not valid: {rule}")),
+        })
+    }
+
+    /// A plan that was paused or cancelled while this task was being claimed has not asked it to stop:
+    /// it had not begun.
+    fn plan_halts(&self, row: &PlanRow) -> Option<Fact> {
+        let first = self.task.attempt.is_some_and(|attempt| attempt.kind == AttemptKind::First);
+        let resumed = self.start.is_some();
+        match row.plan.status {
+            _ if row.plan.cancelled && !row.plan.status.is_final() => Some(Fact::TaskCancelled { cause: Cause::Plan }),
+            PlanStatus::Paused if first && !resumed => Some(Fact::TaskPaused { cause: Cause::Plan }),
+            _ => None,
+        }
+    }
+
+    async fn load(&mut self, keys: &[Key]) -> Result<Vec<Option<Row>>, Stop> {
+        loop {
+            Counts::add(&self.engine.counts.calls);
+            match self.engine.state.load(keys).await {
+                Ok(rows) => return Ok(rows),
+                Err(PortError::Unavailable(why)) => {
+                    self.engine.store_is_down(&why);
+                    self.wait_for_store().await?;
+                }
+                Err(other) => return Err(Stop::Broken(other.to_string())),
+            }
+        }
+    }
+
+    /// Ends when the store answers again; an attempt whose lock may have run out meanwhile stops.
+    pub(super) async fn wait_for_store(&self) -> Result<(), Stop> {
+        let end = *locked(&self.lock_end);
+        tokio::select! {
+            biased;
+            () = self.engine.health.up() => Ok(()),
+            () = tokio::time::sleep_until(end) => Err(Stop::LockRanOut),
+        }
+    }
+
+    /// What is wanted at this boundary instead of the next stage, if anything.
+    fn halt(&self) -> Option<Fact> {
+        let control = &self.signal.borrow().control;
+        match (&control.cancel, &control.pause) {
+            _ if self.task.status == TaskStatus::RollingBack => None,
+            (Some(hold), _) => Some(Fact::TaskCancelled { cause: hold.cause }),
+            (None, Some(hold)) => Some(Fact::TaskPaused { cause: hold.cause }),
+            (None, None) => None,
+        }
+    }
+
+    pub(super) fn failure(&self, kind: FailureKind, message: &str, at: &At) -> Failure {
+        let attempt = self.task.attempt.map_or(0, |attempt| attempt.number);
+        Failure::new(kind, message, at.stage.clone(), attempt, self.engine.clock.now())
+    }
+
+    /// What earlier stages returned.
+    pub(super) fn context(&self) -> Json {
+        self.checkpoint.context_data.clone()
+    }
+
+    fn ended(&self) {
+        // A paused task keeps its tenant.
+        if self.task.status != TaskStatus::Paused {
+            let Task { tenant, id, .. } = &self.task;
+            let held = Held { tenant: tenant.clone(), task: id.clone(), fence: self.fence };
+            locked(&self.engine.to_release).push(held);
+            self.engine.releasing.notify_one();
+        }
+    }
+
+    /// The attempt is over and its task is not: nobody runs it any more, and that is how it shall read.
+    async fn stopped(&self, stop: &Stop) {
+        let why = match stop {
+            Stop::Lost(why) | Stop::Broken(why) => why.clone(),
+            Stop::LockRanOut => "the tenant lock may have run out while the store did not answer".to_owned(),
+            Stop::PlanMoved => "the plan kept changing".to_owned(),
+            Stop::Leaving => "the instance is stopping".to_owned(),
+        };
+        if self.ledger.is_behind() {
+            Counts::add(&self.engine.counts.dropped);
+            self.engine.note_dropped(&self.task.id, &why);
+        }
+        tracing::warn!(task = %self.task.id, tenant = %self.task.tenant, fence = %self.fence, why, "the attempt stops");
+        if let Stop::Lost(_) = stop {
+            Counts::add(&self.engine.counts.lost);
+            self.engine.bus.tell(News::TaskLost { task: self.task.id.clone(), why });
+        }
+        self.engine.let_go(&self.task.id).await;
+        let (plan, task) = (self.task.plan.clone(), self.task.id.clone());
+        self.engine.bus.tell(News::TaskInterrupted { plan, task });
+    }
+}
+

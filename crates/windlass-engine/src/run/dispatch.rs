@@ -1,0 +1,355 @@
+//! Hands tasks to attempts: what is ready is taken in batches, its tenants are locked in batches, and
+//! whoever is not granted its tenant gives the task back. Woken by changes, never by a clock alone.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use windlass_core::event::Fact;
+use windlass_core::id::{TaskId, TenantId};
+use windlass_core::lock::{Acquire, Held, Holder};
+use windlass_core::plan::spec::OnConflict;
+use windlass_core::port::state::{
+    CheckpointPut, Key, Row, Step, Take, TaskPut, TaskRow, Which, Writer,
+};
+use windlass_core::port::{Mark, PortError, Refusal};
+use windlass_core::projection::apply;
+use windlass_core::task::status::Statuses;
+use windlass_core::task::{Cause, Task};
+use windlass_core::time::Ms;
+
+use super::attempt::Attempt;
+use super::work::Job;
+use crate::shared::{Counts, Shared, locked};
+
+/// What the dispatcher is told.
+#[derive(Default)]
+pub(crate) struct Queue {
+    /// Tasks that a person asked for in a plan that hands out nothing.
+    named: Mutex<VecDeque<TaskId>>,
+    /// Tasks that wait for their tenant: when it is free they are ready again at once.
+    waiting: Mutex<BTreeMap<TenantId, TaskId>>,
+    wake: Notify,
+}
+
+impl Queue {
+    /// Room was made, or something is to be taken.
+    pub(crate) fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    /// This task is to be taken, whatever its plan's state.
+    pub(crate) fn name(&self, task: TaskId) {
+        locked(&self.named).push_back(task);
+        self.wake();
+    }
+}
+
+/// Tasks taken in one call.
+const TAKE_MAX: usize = 500;
+/// A task whose tenant is locked looks again after this long, should no wake-up reach it.
+const LOCKED_MS: u64 = 15_000;
+
+/// Takes and starts tasks until the engine stops.
+pub(crate) async fn dispatch(engine: Arc<Shared>) {
+    let mut mark = Mark::default();
+    while !engine.is_stopping() {
+        let room = (engine.options.tasks_max as usize).saturating_sub(locked(&engine.running).len());
+        if room == 0 {
+            engine.queue.wake.notified().await;
+            continue;
+        }
+        match take(&engine, room.min(TAKE_MAX), &mut mark).await {
+            Ok(rows) if rows.is_empty() => wait(&engine, mark).await,
+            Ok(rows) => engine.begin(rows).await,
+            Err(PortError::Unavailable(why)) => {
+                engine.store_is_down(&why);
+                engine.health.up().await;
+            }
+            Err(error) => {
+                tracing::error!(%error, "tasks cannot be taken");
+                wait(&engine, mark).await;
+            }
+        }
+    }
+}
+
+/// What a person named first, then what is ready.
+async fn take(engine: &Shared, room: usize, mark: &mut Mark) -> Result<Vec<TaskRow>, PortError> {
+    // Before looking: a change that comes while we look is not missed.
+    *mark = engine.state.changed(*mark, 0).await?;
+    let named: Vec<_> = {
+        let mut named = locked(&engine.queue.named);
+        let n = named.len().min(room);
+        named.drain(..n).collect()
+    };
+    let instance = engine.instance.clone();
+    if !named.is_empty() {
+        Counts::add(&engine.counts.calls);
+        let rows = engine.state.take(&Take { instance, which: Which::Named(named.clone()) }).await;
+        return match rows {
+            Ok(rows) => Ok(rows.into_iter().flatten().filter(|row| row.control.start.is_some()).collect()),
+            Err(error) => {
+                locked(&engine.queue.named).extend(named);
+                Err(error)
+            }
+        };
+    }
+    Counts::add(&engine.counts.calls);
+    let which = Which::Ready { plan: None, limit: u32::try_from(room).unwrap_or(u32::MAX) };
+    let rows = engine.state.take(&Take { instance, which }).await?;
+    // Without a lease nothing is taken; the next beat begins one.
+    Ok(rows.into_iter().flatten().collect())
+}
+
+async fn wait(engine: &Shared, mark: Mark) {
+    let mut stopping = engine.stopping.subscribe();
+    tokio::select! {
+        biased;
+        _ = stopping.wait_for(|stopping| *stopping) => {}
+        () = engine.queue.wake.notified() => {}
+        changed = engine.state.changed(mark, engine.options.scan_ms) => {
+            if let Err(error) = changed {
+                engine.store_is_down(&error);
+                engine.health.up().await;
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Locks the tenants of claimed tasks and starts an attempt for each that is granted its own.
+    async fn begin(self: &Arc<Self>, rows: Vec<TaskRow>) {
+        let tasks: Vec<_> = rows.iter().map(|row| (row.task.id.clone(), row.task.plan.clone())).collect();
+        let asked = Instant::now();
+        let granted = self.acquire(rows.iter().map(|row| &row.task)).await;
+        let jobs = loop {
+            Counts::add(&self.counts.calls);
+            match self.jobs(&tasks).await {
+                Ok(jobs) => break jobs,
+                Err(error) => self.outlast(&error).await,
+            }
+        };
+        for ((row, granted), job) in rows.into_iter().zip(granted).zip(jobs) {
+            let Some(job) = job else {
+                tracing::error!(task = %row.task.id, "the task's plan is gone");
+                continue;
+            };
+            match granted {
+                Ok(holder) => self.start(row, job, &holder, asked),
+                Err(refusal) => self.not_granted(row, job, refusal).await,
+            }
+        }
+    }
+
+    fn start(self: &Arc<Self>, row: TaskRow, job: Job, holder: &Holder, asked: Instant) {
+        if self.is_stopping() {
+            return;
+        }
+        self.spawn(Attempt::new(self, row, job, holder, asked).run());
+    }
+
+    /// Asks for tenants until the store answers: locks never degrade, so nothing new starts before.
+    async fn acquire<'a>(&self, tasks: impl Iterator<Item = &'a Task>) -> Vec<Result<Holder, Refusal>> {
+        let want: Vec<_> = tasks
+            .map(|task| Acquire {
+                tenant: task.tenant.clone(),
+                plan: task.plan.clone(),
+                task: task.id.clone(),
+                ttl_ms: self.options.lock_ms,
+            })
+            .collect();
+        loop {
+            Counts::add(&self.counts.calls);
+            match self.locks.acquire(&want).await {
+                Ok(granted) => return granted,
+                Err(error) => self.outlast(&error).await,
+            }
+        }
+    }
+
+    /// The store did not answer: waits until it does.
+    pub(crate) async fn outlast(&self, error: &PortError) {
+        self.store_is_down(error);
+        self.health.up().await;
+    }
+
+    /// The tenant is locked or frozen: what the plan says happens, or the task waits for it.
+    async fn not_granted(self: &Arc<Self>, row: TaskRow, job: Job, refusal: Refusal) {
+        let skips = job.plan.spec.on_conflict != OnConflict::Wait && row.control.start.is_none();
+        match refusal {
+            Refusal::Held(holder) => {
+                if self.is_left_behind(&holder).await {
+                    let asked = Instant::now();
+                    self.give_lock_back(&[held(&holder)]).await;
+                    match self.acquire(std::iter::once(&row.task)).await.pop() {
+                        Some(Ok(holder)) => return self.start(row, job, &holder, asked),
+                        _ => return self.wait_for_tenant(row).await,
+                    }
+                }
+                match skips {
+                    true => self.skip(row, &holder).await,
+                    false => self.wait_for_tenant(row).await,
+                }
+            }
+            _ => self.wait_for_tenant(row).await,
+        }
+    }
+
+    /// Whether the lock belongs to a task that has ended: a crash, or a moment, lies between its end and
+    /// the lock's. A lock younger than the task's last attempt belongs to one that is about to begin.
+    pub(crate) async fn is_left_behind(&self, holder: &Holder) -> bool {
+        Counts::add(&self.counts.calls);
+        match self.state.load(&[Key::Task(holder.task.clone())]).await {
+            Ok(mut rows) => match rows.pop().flatten() {
+                Some(Row::Task(row)) => !row.task.status.is_active() && holder.fence <= row.task.fence,
+                _ => true,
+            },
+            Err(_) => false,
+        }
+    }
+
+    async fn skip(&self, row: TaskRow, holder: &Holder) {
+        let fact = Fact::TaskCancelled { cause: Cause::Conflict };
+        let mut event = self.about(&row.task, fact, self.clock.now());
+        let why = format!("the tenant is locked by task {} of plan {}", holder.task, holder.plan);
+        (event.by, event.reason) = (Some(self.me.clone()), why.parse().ok());
+        let plan = row.task.plan.clone();
+        match apply(Some(row.task.clone()), &event) {
+            Ok(task) => self.put_claimed(&row, task, vec![event]).await,
+            Err(misfit) => tracing::error!(task = %row.task.id, %misfit, "a conflict cannot be written down"),
+        }
+        self.touch(&plan);
+    }
+
+    /// The task waits for its tenant without a slot.
+    async fn wait_for_tenant(&self, row: TaskRow) {
+        let mut task = row.task.clone();
+        (task.owner, task.ready_at) = (None, self.clock.now().plus(LOCKED_MS));
+        let (tenant, id) = (task.tenant.clone(), task.id.clone());
+        self.put_claimed(&row, task, Vec::new()).await;
+        locked(&self.queue.waiting).insert(tenant, id);
+    }
+
+    /// What a claimer writes: the task given back, or ended.
+    async fn put_claimed(&self, row: &TaskRow, task: Task, events: Vec<windlass_core::event::Event>) {
+        let step = Step {
+            op: self.op(),
+            by: Writer::Claimer(self.instance.clone()),
+            plan: None,
+            tasks: vec![TaskPut { task, from: Statuses::of(&[row.task.status]), version: row.version, spec: None }],
+            checkpoint: CheckpointPut::Keep,
+            ask: None,
+            events: events.clone(),
+            answer: None,
+        };
+        loop {
+            Counts::add(&self.counts.calls);
+            match self.state.commit(std::slice::from_ref(&step)).await {
+                Ok(answers) => {
+                    match answers.into_iter().next() {
+                        Some(Ok(stepped)) => self.tell(events, stepped.seq, true),
+                        Some(Err(refusal)) => tracing::info!(task = %row.task.id, %refusal, "it is not ours any more"),
+                        None => {}
+                    }
+                    return;
+                }
+                Err(error @ PortError::Unavailable(_)) => self.outlast(&error).await,
+                Err(error) => return tracing::error!(task = %row.task.id, %error, "it cannot be given back"),
+            }
+        }
+    }
+
+    /// An attempt is over and its task is not: if it still is this instance's, it is nobody's now.
+    pub(crate) async fn let_go(&self, id: &TaskId) {
+        Counts::add(&self.counts.calls);
+        let row = match self.state.load(&[Key::Task(id.clone())]).await {
+            Ok(mut rows) => rows.pop().flatten(),
+            // The lease ends by itself.
+            Err(_) => return,
+        };
+        if let Some(Row::Task(row)) = row
+            && row.task.owner.as_ref() == Some(&self.instance)
+        {
+            let mut task = row.task.clone();
+            task.owner = None;
+            self.put_claimed(&row, task, Vec::new()).await;
+        }
+    }
+}
+
+fn held(holder: &Holder) -> Held {
+    Held { tenant: holder.tenant.clone(), task: holder.task.clone(), fence: holder.fence }
+}
+
+/// Wakes tasks whose tenant has become free.
+pub(crate) async fn watch_locks(engine: Arc<Shared>) {
+    let mut mark = Mark::default();
+    while !engine.is_stopping() {
+        let changed = engine.locks.changed(mark, engine.options.scan_ms).await;
+        let woken = match changed {
+            Ok(now) => {
+                mark = now;
+                engine.wake_waiting().await
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = woken {
+            engine.outlast(&error).await;
+        }
+    }
+}
+
+impl Shared {
+    async fn wake_waiting(&self) -> Result<(), PortError> {
+        let waiting: Vec<_> =
+            locked(&self.queue.waiting).iter().map(|(tenant, task)| (tenant.clone(), task.clone())).collect();
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let tenants: Vec<_> = waiting.iter().map(|(tenant, _)| tenant.clone()).collect();
+        Counts::add(&self.counts.calls);
+        let tenants = self.locks.load(&tenants).await?;
+        for ((tenant, task), lock) in waiting.into_iter().zip(tenants) {
+            if lock.holder.is_none() && lock.freeze.is_none() {
+                locked(&self.queue.waiting).remove(&tenant);
+                self.make_ready(&task).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// It waits no longer.
+    async fn make_ready(&self, id: &TaskId) -> Result<(), PortError> {
+        Counts::add(&self.counts.calls);
+        let row = self.state.load(&[Key::Task(id.clone())]).await?.pop().flatten();
+        let Some(Row::Task(row)) = row else { return Ok(()) };
+        if row.task.readiness(&row.control).is_none() || row.task.owner.is_some() || row.task.ready_at == Ms::ZERO {
+            return Ok(());
+        }
+        let mut task = row.task.clone();
+        task.ready_at = Ms::ZERO;
+        let step = Step {
+            op: self.op(),
+            by: Writer::Person(self.me.clone()),
+            plan: None,
+            tasks: vec![TaskPut { task, from: Statuses::of(&[row.task.status]), version: row.version, spec: None }],
+            checkpoint: CheckpointPut::Keep,
+            ask: None,
+            events: Vec::new(),
+            answer: None,
+        };
+        Counts::add(&self.counts.calls);
+        // A refusal means that somebody else has moved it on already.
+        drop(self.state.commit(&[step]).await?);
+        self.queue.wake();
+        Ok(())
+    }
+}
+
+/// A moment without work.
+pub(crate) async fn pause(ms: u64) {
+    tokio::time::sleep(Duration::from_millis(ms)).await;
+}

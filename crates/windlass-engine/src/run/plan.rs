@@ -1,0 +1,214 @@
+//! The conductor: sees plans to their end. Every instance does it for what it touched and, at intervals,
+//! for the plans it conducts; an instance that was already up takes over from one that died.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use windlass_core::event::{At, Event, Fact};
+use windlass_core::id::{PlanId, StageName};
+use windlass_core::plan::command::settle;
+use windlass_core::plan::spec::{OnFailure, Recovery};
+use windlass_core::plan::{PlanStatus, may_conduct};
+use windlass_core::port::state::{CheckpointPut, Filter, InstanceRow, Key, PlanPut, PlanRow, Row, Step, Writer};
+use windlass_core::port::{PAGE_MAX, PortError};
+use windlass_core::projection::apply_plan;
+use windlass_core::task::Task;
+use windlass_core::task::status::{Statuses, TaskStatus};
+
+use crate::command::plan::Sweep;
+use crate::error::Error;
+use crate::shared::{Counts, Shared, locked};
+
+/// The stage a task is in, or would be in next.
+pub(super) fn current(task: &Task, names: &[StageName]) -> Option<At> {
+    let index = task.stage.unwrap_or(task.completed);
+    names.get(index as usize).map(|stage| At { index, stage: stage.clone() })
+}
+
+/// Looks at plans until the engine stops.
+pub(crate) async fn conduct(engine: Arc<Shared>) {
+    let scan = Duration::from_millis(engine.options.scan_ms);
+    let mut due = Instant::now();
+    while !engine.is_stopping() {
+        let touched = std::mem::take(&mut *locked(&engine.touched));
+        let mut done = engine.settle(touched.into_iter().collect()).await;
+        if Instant::now() >= due && done.is_ok() {
+            done = engine.look_at_plans().await;
+            due = Instant::now() + scan;
+        }
+        match done {
+            Err(Error::Port(error @ PortError::Unavailable(_))) => engine.outlast(&error).await,
+            Err(error) => tracing::error!(%error, "plans cannot be looked at"),
+            Ok(()) => {}
+        }
+        let mut stopping = engine.stopping.subscribe();
+        tokio::select! {
+            biased;
+            _ = stopping.wait_for(|stopping| *stopping) => {}
+            () = engine.conducting.notified() => {}
+            () = tokio::time::sleep_until(due) => {}
+        }
+    }
+}
+
+impl Shared {
+    /// Ends those of these plans of which nothing is active any more.
+    pub(crate) async fn settle(&self, plans: Vec<PlanId>) -> Result<(), Error> {
+        for chunk in plans.chunks(PAGE_MAX as usize) {
+            let keys: Vec<_> =
+                chunk.iter().flat_map(|plan| [Key::Plan(plan.clone()), Key::Tally(plan.clone())]).collect();
+            Counts::add(&self.counts.calls);
+            let rows = self.state.load(&keys).await?;
+            for pair in rows.chunks_exact(2) {
+                if let [Some(Row::Plan(row)), Some(Row::Tally(tally))] = pair
+                    && let Some(fact) = settle(&row.plan, *tally)
+                {
+                    self.put_plan(row.clone(), fact).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what has become of a plan; `false` if somebody else wrote first.
+    async fn put_plan(&self, row: PlanRow, fact: Fact) -> Result<bool, Error> {
+        let Some(known) = self.known(std::slice::from_ref(&row.plan.id)).await?.pop().flatten() else {
+            return Ok(false);
+        };
+        let event = self.about_plan(&row.plan.id, fact);
+        let plan = apply_plan(Some(row.plan), &known.spec, &event)?;
+        let step = Step {
+            op: self.op(),
+            by: Writer::Person(self.me.clone()),
+            plan: Some(PlanPut { plan, version: row.version, spec: None }),
+            tasks: Vec::new(),
+            checkpoint: CheckpointPut::Keep,
+            ask: None,
+            events: vec![event.clone()],
+            answer: None,
+        };
+        Counts::add(&self.counts.calls);
+        match self.state.commit(&[step]).await?.pop() {
+            Some(Ok(stepped)) => {
+                self.tell(vec![event], stepped.seq, true);
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// An event about a plan, by the engine itself.
+    pub(crate) fn about_plan(&self, plan: &PlanId, fact: Fact) -> Event {
+        Event {
+            seq: 0,
+            at: self.clock.now(),
+            plan: plan.clone(),
+            task: None,
+            tenant: None,
+            by: Some(self.me.clone()),
+            reason: None,
+            fact,
+        }
+    }
+
+    /// Every plan that is open: those conducted here are seen on, those whose conductor died are taken over.
+    async fn look_at_plans(self: &Arc<Self>) -> Result<(), Error> {
+        let mut after = None;
+        loop {
+            let filter = Filter::Plans { statuses: vec![PlanStatus::Running, PlanStatus::Paused] };
+            Counts::add(&self.counts.calls);
+            let page = self.state.list(&filter, after.as_ref(), PAGE_MAX).await?;
+            let rows = page.items.into_iter().filter_map(|row| match row {
+                Row::Plan(row) => Some(row),
+                _ => None,
+            });
+            self.look_at_page(rows.collect()).await?;
+            after = page.next;
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn look_at_page(self: &Arc<Self>, rows: Vec<PlanRow>) -> Result<(), Error> {
+        self.settle(rows.iter().map(|row| row.plan.id.clone()).collect()).await?;
+        let mut keys = vec![Key::Instance(self.instance.clone())];
+        keys.extend(rows.iter().filter_map(|row| row.plan.conductor.clone()).map(Key::Instance));
+        Counts::add(&self.counts.calls);
+        let instances: Vec<InstanceRow> = self
+            .state
+            .load(&keys)
+            .await?
+            .into_iter()
+            .filter_map(|row| match row {
+                Some(Row::Instance(row)) => Some(row),
+                _ => None,
+            })
+            .collect();
+        let Some(me) = instances.first().filter(|row| row.id == self.instance).cloned() else { return Ok(()) };
+        for row in rows.into_iter().filter(|row| row.plan.status == PlanStatus::Running) {
+            let Some(conductor) = &row.plan.conductor else { continue };
+            let lease = instances.iter().find(|instance| instance.id == *conductor);
+            let until = lease.map_or(windlass_core::time::Ms::ZERO, |row| row.until);
+            let mine = *conductor == self.instance;
+            if mine || may_conduct(row.plan.recovery, until, me.since, self.store_now()) {
+                self.conduct_plan(row, mine).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the plan over if it is not this instance's, and sees to what nobody else does.
+    async fn conduct_plan(self: &Arc<Self>, row: PlanRow, mine: bool) -> Result<(), Error> {
+        let (plan, cancelled, recovery) = (row.plan.id.clone(), row.plan.cancelled, row.plan.recovery);
+        if !mine {
+            let fact = Fact::PlanResumed { conductor: self.instance.clone() };
+            if !self.put_plan(row, fact).await? {
+                return Ok(());
+            }
+            tracing::info!(%plan, "its conductor is gone; this instance conducts it now");
+        }
+        if cancelled {
+            self.sweep(&plan, Sweep::Cancel, &self.me.clone(), None).await?;
+        }
+        if recovery == Recovery::Auto {
+            self.take_up(&plan).await?;
+        }
+        self.queue.wake();
+        Ok(())
+    }
+
+    /// A failed task has paused its plan: the rest pauses, or, with `stop`, what has not begun ends.
+    pub(crate) fn plan_was_paused(&self, plan: &PlanId, policy: OnFailure) {
+        let what = match policy {
+            OnFailure::Stop => Sweep::CancelPending,
+            _ => Sweep::Pause,
+        };
+        locked(&self.sweeps).push((plan.clone(), what));
+        self.sweeping.notify_one();
+    }
+}
+
+/// Carries out what failures of tasks mean for the rest of their plans.
+pub(crate) async fn sweep(engine: Arc<Shared>) {
+    loop {
+        let next = locked(&engine.sweeps).pop();
+        let Some((plan, what)) = next else {
+            engine.sweeping.notified().await;
+            continue;
+        };
+        let reason = "a task of the plan failed".parse().ok();
+        match engine.sweep(&plan, what, &engine.me.clone(), reason.as_ref()).await {
+            Ok(()) => engine.touch(&plan),
+            Err(Error::Port(error @ PortError::Unavailable(_))) => {
+                locked(&engine.sweeps).push((plan, what));
+                engine.outlast(&error).await;
+            }
+            Err(error) => tracing::error!(%plan, %error, "the rest of the plan cannot be reached"),
+        }
+    }
+}
+
+/// Tasks that somebody carries out, or would.
+pub(crate) const RUNS: Statuses = Statuses::of(&[TaskStatus::Running, TaskStatus::RollingBack]);

@@ -1,0 +1,275 @@
+//! What every part of an engine shares.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use windlass_core::by::By;
+use windlass_core::event::{Event, Fact};
+use windlass_core::fence::Fence;
+use windlass_core::id::{InstanceId, OpId, PlanId, TaskId, TenantId};
+use windlass_core::lock::Held;
+use windlass_core::port::lock::Locks;
+use windlass_core::port::state::{Op, State};
+use windlass_core::task::{Control, Task};
+use windlass_core::time::Ms;
+
+use crate::bus::{Bus, News};
+use crate::clock::Clock;
+use crate::options::Options;
+use crate::outage::Health;
+use crate::run::dispatch::Queue;
+use crate::run::work::Works;
+use crate::stage::{Actions, Signal};
+
+/// What every part of an engine shares.
+pub(crate) struct Shared {
+    pub(crate) instance: InstanceId,
+    /// How the engine signs what it does by itself.
+    pub(crate) me: By,
+    pub(crate) state: Arc<dyn State>,
+    pub(crate) locks: Arc<dyn Locks>,
+    pub(crate) actions: Actions,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) options: Options,
+    pub(crate) bus: Bus,
+    pub(crate) health: Health,
+    pub(crate) works: Works,
+    pub(crate) queue: Queue,
+    pub(crate) counts: Counts,
+    /// Attempts that run here.
+    pub(crate) running: Mutex<BTreeMap<TaskId, Running>>,
+    /// Locks of ended tasks, to be given back.
+    pub(crate) to_release: Mutex<Vec<Held>>,
+    /// Plans of which a task has ended, or which were changed.
+    pub(crate) touched: Mutex<std::collections::BTreeSet<PlanId>>,
+    /// Plans that a failed task has paused, and what that means for the rest.
+    pub(crate) sweeps: Mutex<Vec<(PlanId, crate::command::plan::Sweep)>>,
+    /// There is one.
+    pub(crate) sweeping: Notify,
+    /// Something is to be released.
+    pub(crate) releasing: Notify,
+    /// Some plan was touched.
+    pub(crate) conducting: Notify,
+    /// Somebody asked something of a task: look now, not at the next beat.
+    pub(crate) asked: Notify,
+    /// The engine takes no more work.
+    pub(crate) stopping: watch::Sender<bool>,
+    /// The last attempt has ended.
+    pub(crate) idle: Notify,
+    tasks: Mutex<JoinSet<()>>,
+    /// State kept in memory that the store refused afterwards, the newest.
+    pub(crate) dropped: Mutex<BTreeMap<TaskId, (Ms, String)>>,
+    /// The store's clock at a moment of ours, as the last answer to a beat told it.
+    pub(crate) store_clock: Mutex<Option<(tokio::time::Instant, Ms)>>,
+    dead: AtomicBool,
+    ops: AtomicU64,
+    rng: Mutex<fastrand::Rng>,
+}
+
+/// An attempt that runs here, as others see it.
+pub(crate) struct Running {
+    pub(crate) tenant: TenantId,
+    pub(crate) plan: PlanId,
+    pub(crate) fence: Fence,
+    pub(crate) since: Ms,
+    pub(crate) signal: watch::Sender<Signal>,
+    pub(crate) lock_end: Arc<Mutex<tokio::time::Instant>>,
+    /// Its state as it is in memory, while the store does not have it.
+    pub(crate) unsaved: Option<Unsaved>,
+}
+
+/// State that the store does not have yet.
+#[derive(Clone)]
+pub(crate) struct Unsaved {
+    pub(crate) since: Ms,
+    pub(crate) task: Box<Task>,
+}
+
+/// Notes of dropped states kept.
+const DROPPED_MAX: usize = 1_000;
+
+/// What happened, counted.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Stages that ended well.
+    pub stages: AtomicU64,
+    /// Calls of the state port by attempts.
+    pub commits: AtomicU64,
+    /// Calls of any port by this engine.
+    pub calls: AtomicU64,
+    /// Attempts that stopped because somebody else owned their task.
+    pub lost: AtomicU64,
+    /// States kept in memory that the store refused afterwards.
+    pub dropped: AtomicU64,
+}
+
+impl Counts {
+    pub(crate) fn add(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What an engine is made of.
+pub struct Parts {
+    /// Its identity: a new one at every start.
+    pub instance: InstanceId,
+    /// Where state is kept.
+    pub state: Arc<dyn State>,
+    /// Where locks are kept.
+    pub locks: Arc<dyn Locks>,
+    /// What its stages can do.
+    pub actions: Actions,
+    /// What events are dated by.
+    pub clock: Arc<dyn Clock>,
+    /// How it behaves.
+    pub options: Options,
+    /// For jitter and suffixes.
+    pub seed: u64,
+}
+
+impl Shared {
+    pub(crate) fn new(parts: Parts, me: By) -> Shared {
+        Shared {
+            instance: parts.instance,
+            me,
+            state: parts.state,
+            locks: parts.locks,
+            actions: parts.actions,
+            clock: parts.clock,
+            options: parts.options.bounded(),
+            bus: Bus::default(),
+            health: Health::default(),
+            works: Works::default(),
+            queue: Queue::default(),
+            counts: Counts::default(),
+            running: Mutex::default(),
+            to_release: Mutex::default(),
+            touched: Mutex::default(),
+            sweeps: Mutex::default(),
+            sweeping: Notify::new(),
+            releasing: Notify::new(),
+            conducting: Notify::new(),
+            asked: Notify::new(),
+            stopping: watch::channel(false).0,
+            idle: Notify::new(),
+            tasks: Mutex::default(),
+            dropped: Mutex::default(),
+            store_clock: Mutex::default(),
+            dead: AtomicBool::new(false),
+            ops: AtomicU64::new(0),
+            rng: Mutex::new(fastrand::Rng::with_seed(parts.seed)),
+        }
+    }
+
+    /// Runs `future` until it ends or the engine does.
+    pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = locked(&self.tasks);
+        while tasks.try_join_next().is_some() {}
+        if !self.dead.load(Ordering::Relaxed) {
+            tasks.spawn(future);
+        }
+    }
+
+    /// Ends everything at once, as a crash would.
+    pub(crate) fn kill(&self) {
+        self.dead.store(true, Ordering::Relaxed);
+        drop(std::mem::take(&mut *locked(&self.tasks)));
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
+    /// A new operation of this instance.
+    pub(crate) fn op(&self) -> Op {
+        let n = self.ops.fetch_add(1, Ordering::Relaxed);
+        Op { id: OpId::of(&self.instance, n), digest: n }
+    }
+
+    /// In `[0, 1)`.
+    pub(crate) fn jitter(&self) -> f64 {
+        locked(&self.rng).f64()
+    }
+
+    pub(crate) fn random(&self) -> u64 {
+        locked(&self.rng).u64(..)
+    }
+
+    /// An event about `task`.
+    pub(crate) fn about(&self, task: &Task, fact: Fact, now: Ms) -> Event {
+        Event {
+            seq: 0,
+            at: now,
+            plan: task.plan.clone(),
+            task: Some(task.id.clone()),
+            tenant: Some(task.tenant.clone()),
+            by: None,
+            reason: None,
+            fact,
+        }
+    }
+
+    /// Tells what was committed; `seq` is the number of the last event.
+    pub(crate) fn tell(&self, events: Vec<Event>, seq: u64, durable: bool) {
+        if !self.bus.is_heard() {
+            return;
+        }
+        let before = seq.saturating_sub(events.len() as u64);
+        for (event, seq) in events.into_iter().zip(before + 1..) {
+            self.bus.tell(News::Event { event: Arc::new(Event { seq, ..event }), durable });
+        }
+    }
+
+    /// Now, by the store's clock as far as it is known: what leases are judged by.
+    pub(crate) fn store_now(&self) -> Ms {
+        match *locked(&self.store_clock) {
+            Some((at, ms)) => ms.plus(u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX)),
+            None => self.clock.now(),
+        }
+    }
+
+    /// State of this task was kept in memory and the store did not take it.
+    pub(crate) fn note_dropped(&self, task: &TaskId, why: &str) {
+        let mut dropped = locked(&self.dropped);
+        while dropped.len() >= DROPPED_MAX && dropped.pop_first().is_some() {}
+        dropped.insert(task.clone(), (self.clock.now(), why.to_owned()));
+    }
+
+    /// A plan's task has ended, or the plan was changed: somebody should look whether it is over.
+    pub(crate) fn touch(&self, plan: &PlanId) {
+        if locked(&self.touched).insert(plan.clone()) {
+            self.conducting.notify_one();
+        }
+    }
+
+    /// What is wanted of a task that runs here.
+    pub(crate) fn set_control(&self, task: &TaskId, control: &Control) -> bool {
+        let running = locked(&self.running);
+        let Some(here) = running.get(task) else { return false };
+        here.signal.send_if_modified(|signal| {
+            let changed = signal.control != *control;
+            if changed {
+                signal.control = control.clone();
+            }
+            changed
+        });
+        true
+    }
+
+    /// Somebody else owns it.
+    pub(crate) fn set_lost(&self, task: &TaskId, fence: Fence) {
+        if let Some(here) = locked(&self.running).get(task)
+            && here.fence == fence
+        {
+            here.signal.send_modify(|signal| signal.lost = true);
+        }
+    }
+}
+
+/// A poisoned lock holds what was there before the panic: every use here is one small step.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
