@@ -1,6 +1,14 @@
 //! What a stage can be: one file per kind. An action is rendered and run here; when it may run, how
 //! often it is tried again and what becomes of its answer is the attempt's business.
 
+pub mod actions;
+mod approval;
+pub mod handler;
+pub mod secret;
+mod sleep;
+mod strings;
+pub mod template;
+
 use async_trait::async_trait;
 use tokio::sync::watch;
 use windlass_core::failure::FailureKind;
