@@ -127,6 +127,14 @@ impl OpId {
     }
 }
 
+impl OpId {
+    /// The operation that a key of 128 bits stands for.
+    #[must_use]
+    pub fn of_key(high: u64, low: u64) -> OpId {
+        OpId(format!("key-{high:016x}{low:016x}").into())
+    }
+}
+
 impl PlanId {
     /// A plan's name and what makes it its own.
     #[must_use]
@@ -145,9 +153,9 @@ impl TaskId {
         if plan.len() + 11 <= ID_CHARS_MAX {
             return TaskId(format!("{plan}-{position}").into());
         }
-        let whole = plan.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+        let whole = plan
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         TaskId(format!("{}-{whole:016x}-{position}", &plan[..36]).into())
     }
 }

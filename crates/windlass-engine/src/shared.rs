@@ -22,7 +22,8 @@ use crate::options::Options;
 use crate::outage::Health;
 use crate::run::dispatch::Queue;
 use crate::run::work::Works;
-use crate::stage::{Actions, Signal};
+use crate::stage::Signal;
+use crate::stage::actions::Actions;
 
 /// What every part of an engine shares.
 pub(crate) struct Shared {

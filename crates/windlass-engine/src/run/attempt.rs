@@ -39,6 +39,8 @@ pub(crate) struct Attempt {
     /// When the tenant lock may have run out, by a clock that nobody sets.
     pub(super) lock_end: Arc<Mutex<Instant>>,
     start: Option<Start>,
+    /// The checkpoint was read: before that it is the store's alone.
+    resumed: bool,
 }
 
 /// Why an attempt ends without having reached an end of its task. It writes nothing more.
@@ -103,6 +105,7 @@ impl Attempt {
             fence: holder.fence,
             signal,
             lock_end,
+            resumed: false,
         }
     }
 
@@ -183,13 +186,7 @@ impl Attempt {
     }
 
     /// Applies a fact to the task, and to the checkpoint what it says of stages.
-    fn happened(
-        &mut self,
-        task: Task,
-        fact: Fact,
-        now: Ms,
-        events: &mut Vec<Event>,
-    ) -> Result<Task, Misfit> {
+    fn happened(&mut self, task: Task, fact: Fact, now: Ms, events: &mut Vec<Event>) -> Result<Task, Misfit> {
         match &fact {
             Fact::StageFailed { failure, .. } => self.checkpoint.remember(failure.clone()),
             // What a stage returned went in when it ended; see `stages`.
@@ -232,11 +229,10 @@ impl Attempt {
     /// What becomes of the checkpoint now that the task stands here. A rollback keeps its own progress
     /// in the task and leaves the checkpoint alone.
     fn checkpoint_put(&mut self, task: &Task, now: Ms) -> CheckpointPut {
-        let begins = self.ledger.status() != TaskStatus::Running && task.status == TaskStatus::Running;
         match task.status {
             TaskStatus::Completed | TaskStatus::RolledBack => CheckpointPut::Remove,
             TaskStatus::RollingBack | TaskStatus::RollbackFailed => CheckpointPut::Keep,
-            _ if begins => CheckpointPut::Keep,
+            _ if !self.resumed => CheckpointPut::Keep,
             _ => {
                 let checkpoint = &mut self.checkpoint;
                 checkpoint.saved_at = now;
@@ -259,6 +255,7 @@ impl Attempt {
         let mut rows = self.load(&keys).await?.into_iter();
         let plan = rows.next().flatten();
         let rolling = self.task.status == TaskStatus::RollingBack;
+        self.resumed = true;
         match rows.next().flatten() {
             Some(Row::Checkpoint(stored)) => *self.checkpoint = stored,
             // What an ended task returned is there for a rollback; a run begins with nothing.
@@ -370,4 +367,3 @@ impl Attempt {
         self.engine.bus.tell(News::TaskInterrupted { plan, task });
     }
 }
-

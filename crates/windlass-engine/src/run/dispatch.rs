@@ -11,9 +11,7 @@ use windlass_core::event::Fact;
 use windlass_core::id::{TaskId, TenantId};
 use windlass_core::lock::{Acquire, Held, Holder};
 use windlass_core::plan::spec::OnConflict;
-use windlass_core::port::state::{
-    CheckpointPut, Key, Row, Step, Take, TaskPut, TaskRow, Which, Writer,
-};
+use windlass_core::port::state::{CheckpointPut, Key, Row, Step, Take, TaskPut, TaskRow, Which, Writer};
 use windlass_core::port::{Mark, PortError, Refusal};
 use windlass_core::projection::apply;
 use windlass_core::task::status::Statuses;
@@ -108,7 +106,7 @@ async fn wait(engine: &Shared, mark: Mark) {
     let mut stopping = engine.stopping.subscribe();
     tokio::select! {
         biased;
-        _ = stopping.wait_for(|stopping| *stopping) => {}
+        () = stopped(&mut stopping) => {}
         () = engine.queue.wake.notified() => {}
         changed = engine.state.changed(mark, engine.options.scan_ms) => {
             if let Err(error) = changed {
@@ -347,6 +345,11 @@ impl Shared {
         self.queue.wake();
         Ok(())
     }
+}
+
+/// Ends when the engine stops.
+pub(crate) async fn stopped(stopping: &mut tokio::sync::watch::Receiver<bool>) {
+    drop(stopping.wait_for(|stopping| *stopping).await);
 }
 
 /// A moment without work.

@@ -10,7 +10,7 @@ use windlass_core::port::state::{Beat, Key, Row};
 use windlass_core::port::{BATCH_MAX, Mark, PortError};
 use windlass_core::task::Control;
 
-use super::dispatch::pause;
+use super::dispatch::{pause, stopped};
 use crate::bus::News;
 use crate::shared::{Counts, Shared, locked};
 
@@ -32,7 +32,7 @@ pub(crate) async fn keep(engine: Arc<Shared>) {
         let next = if ok { due } else { Instant::now() + Duration::from_millis(AGAIN_MS.min(engine.options.beat_ms)) };
         tokio::select! {
             biased;
-            _ = stopping.wait_for(|stopping| *stopping), if locked(&engine.running).is_empty() => return,
+            () = stopped(&mut stopping), if locked(&engine.running).is_empty() => return,
             () = engine.asked.notified() => {}
             () = engine.idle.notified(), if engine.is_stopping() => {}
             () = tokio::time::sleep_until(next) => {}

@@ -47,11 +47,6 @@ impl Ledger {
         Ledger { status, checkpoint, behind: None }
     }
 
-    /// Where the task stands in the store, as far as is known.
-    pub(super) fn status(&self) -> TaskStatus {
-        self.status
-    }
-
     /// The version of the stored checkpoint; 0: none.
     pub(super) fn checkpoint(&self) -> u64 {
         self.checkpoint
@@ -123,13 +118,7 @@ impl Attempt {
         }
     }
 
-    fn step(
-        &self,
-        task: Task,
-        checkpoint: CheckpointPut,
-        events: Vec<Event>,
-        plan: Option<(PlanPut, Event)>,
-    ) -> Step {
+    fn step(&self, task: Task, checkpoint: CheckpointPut, events: Vec<Event>, plan: Option<(PlanPut, Event)>) -> Step {
         let from = Statuses::of(&[self.ledger.status]);
         let (plan, paused) = plan.unzip();
         Step {
@@ -198,12 +187,7 @@ impl Attempt {
     }
 
     /// A boundary while the store lacks earlier ones: kept in memory, written if it is back.
-    async fn commit_behind(
-        &mut self,
-        task: Task,
-        checkpoint: CheckpointPut,
-        events: Vec<Event>,
-    ) -> Result<(), Stop> {
+    async fn commit_behind(&mut self, task: Task, checkpoint: CheckpointPut, events: Vec<Event>) -> Result<(), Stop> {
         self.tell_unsaved(&events);
         if let Some(behind) = &mut self.ledger.behind {
             behind.rest.extend(events);
@@ -277,11 +261,8 @@ impl Attempt {
         let Some(at) = super::plan::current(&self.task, &self.job.work.names) else { return Ok(()) };
         let failure = self.failure(FailureKind::Persistence, "the store does not answer", &at);
         self.checkpoint.remember(failure.clone());
-        let facts = windlass_core::task::advance::ended(
-            &self.task,
-            at,
-            windlass_core::task::advance::Outcome::Failed(failure),
-        );
+        let facts =
+            windlass_core::task::advance::ended(&self.task, at, windlass_core::task::advance::Outcome::Failed(failure));
         let mut checkpoint = (*self.checkpoint).clone();
         (checkpoint.saved_at, checkpoint.fence) = (now, self.fence);
         for fact in facts {

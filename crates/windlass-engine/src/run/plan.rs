@@ -16,6 +16,7 @@ use windlass_core::projection::apply_plan;
 use windlass_core::task::Task;
 use windlass_core::task::status::{Statuses, TaskStatus};
 
+use super::dispatch::stopped;
 use crate::command::plan::Sweep;
 use crate::error::Error;
 use crate::shared::{Counts, Shared, locked};
@@ -45,7 +46,7 @@ pub(crate) async fn conduct(engine: Arc<Shared>) {
         let mut stopping = engine.stopping.subscribe();
         tokio::select! {
             biased;
-            _ = stopping.wait_for(|stopping| *stopping) => {}
+            () = stopped(&mut stopping) => {}
             () = engine.conducting.notified() => {}
             () = tokio::time::sleep_until(due) => {}
         }
@@ -63,12 +64,31 @@ impl Shared {
             for pair in rows.chunks_exact(2) {
                 if let [Some(Row::Plan(row)), Some(Row::Tally(tally))] = pair
                     && let Some(fact) = settle(&row.plan, *tally)
+                    && !self.has_asked(&row.plan.id).await?
                 {
                     self.put_plan(row.clone(), fact).await?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Whether somebody asked for a task of this plan that has ended: it is about to begin again.
+    async fn has_asked(&self, plan: &PlanId) -> Result<bool, Error> {
+        let mut after = None;
+        loop {
+            let (plan, statuses) = (Some(plan.clone()), Statuses::ALL);
+            let filter = Filter::Tasks { plan, tenant: None, statuses, interrupted: false };
+            Counts::add(&self.counts.calls);
+            let page = self.state.list(&filter, after.as_ref(), PAGE_MAX).await?;
+            if page.items.iter().any(|row| matches!(row, Row::Task(row) if row.control.start.is_some())) {
+                return Ok(true);
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok(false);
+            }
+        }
     }
 
     /// Writes what has become of a plan; `false` if somebody else wrote first.

@@ -7,9 +7,9 @@ use windlass_core::event::{At, Fact};
 use windlass_core::failure::{Failure, FailureKind};
 use windlass_core::json::Json;
 use windlass_core::stage::{Action, Stage};
+use windlass_core::task::Cause;
 use windlass_core::task::advance::{Outcome, ended};
 use windlass_core::task::status::TaskStatus;
-use windlass_core::task::Cause;
 
 use super::attempt::{Attempt, Stop};
 use crate::shared::Counts;
@@ -180,8 +180,8 @@ impl Attempt {
 
 /// Ends when somebody else owns the task.
 async fn lost(signal: &mut tokio::sync::watch::Receiver<crate::stage::Signal>) -> Stop {
-    match signal.wait_for(|signal| signal.lost).await {
-        Ok(_) => Stop::Lost("somebody else owns the task".to_owned()),
-        Err(_) => std::future::pending().await,
+    if signal.wait_for(|signal| signal.lost).await.is_err() {
+        std::future::pending::<()>().await;
     }
+    Stop::Lost("somebody else owns the task".to_owned())
 }

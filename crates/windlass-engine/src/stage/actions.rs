@@ -46,6 +46,17 @@ impl Actions {
         }
     }
 
+    /// Whether this instance could ever run the action: a plan is refused at once rather than late.
+    pub fn check(&self, action: &Action) -> Result<(), String> {
+        match action {
+            Action::Handler(it) => {
+                handler::find(&self.setup.handlers, &it.name).map(drop).map_err(|trouble| trouble.message)
+            }
+            Action::Job(_) => Err("job stages are not supported yet".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether a stage with this `when` runs: not if it renders to nothing, to white space or to `false`.
     pub fn when(&self, template: &str, told: &Told) -> Result<bool, Trouble> {
         self.templates.over(told).truth("when", template)

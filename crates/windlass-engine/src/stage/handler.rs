@@ -18,10 +18,14 @@ pub(super) async fn run(
     told: &Told,
     rendering: Rendering<'_>,
 ) -> Result<Ended, Trouble> {
-    let Some(function) = handlers.get(&handler.name) else { return Err(unknown(handlers, &handler.name)) };
+    let function = find(handlers, &handler.name)?;
     let args = rendering.json("args", &handler.args)?;
     drop(rendering);
     function.run(told.clone(), args).await.map(Ended::Done)
+}
+
+pub(super) fn find<'a>(handlers: &'a Handlers, name: &str) -> Result<&'a Arc<dyn Handler>, Trouble> {
+    handlers.get(name).ok_or_else(|| unknown(handlers, name))
 }
 
 fn unknown(handlers: &Handlers, name: &str) -> Trouble {

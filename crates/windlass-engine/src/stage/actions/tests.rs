@@ -28,12 +28,12 @@ fn told() -> Told {
 
 fn pause() -> Signal {
     let hold = Hold { cause: Cause::Person, by: None, reason: None };
-    Signal { control: Control { pause: Some(hold), ..Control::default() }, lost: false }
+    Signal { control: Control { pause: Some(hold), ..Control::default() }, ..Signal::default() }
 }
 
 fn quiet() -> (watch::Sender<Signal>, Yield) {
     let (signal, heard) = watch::channel(Signal::default());
-    (signal, Yield::new(heard, false))
+    (signal, Yield::new(heard, false, 0))
 }
 
 async fn echo(told: Told, args: Json) -> Result<Option<Json>, Trouble> {
@@ -109,7 +109,7 @@ async fn a_sleep_yields_to_a_pause() {
 #[tokio::test(start_paused = true)]
 async fn a_rollback_sleeps_on() {
     let (_signal, heard) = watch::channel(pause());
-    let mut stop = Yield::new(heard, true);
+    let mut stop = Yield::new(heard, true, 0);
     let ended = actions().run(&Action::Sleep(Sleep { for_ms: 5 }), &told(), &mut stop).await;
     assert_eq!(ended, Ok(Ended::Done(None)));
 }

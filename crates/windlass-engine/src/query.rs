@@ -1,0 +1,5 @@
+//! What people ask. A query reads and never decides.
+
+pub mod inbox;
+pub mod view;
+pub mod why;

@@ -1,0 +1,145 @@
+//! Plans and tasks as they stand.
+
+use serde::Serialize;
+use windlass_core::checkpoint::Checkpoint;
+use windlass_core::event::Event;
+use windlass_core::id::PlanId;
+use windlass_core::lock::{Freeze, Holder};
+use windlass_core::plan::{Plan, PlanStatus, Tally};
+use windlass_core::port::state::{Filter, Key, Row, TaskRow};
+use windlass_core::port::{Cursor, Page, Refusal};
+use windlass_core::task::status::TaskStatus;
+use windlass_core::task::{Control, Task};
+
+use crate::Engine;
+use crate::command::task::Which;
+use crate::error::Error;
+use crate::shared::{Shared, locked};
+
+/// A plan and how far it is, computed from its tasks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanView {
+    /// The plan.
+    #[serde(flatten)]
+    pub plan: Plan,
+    /// How many of its tasks stand where.
+    pub tally: Tally,
+    /// Tasks that need nothing more.
+    pub ended: u32,
+    /// RUNNING, and nobody alive conducts it.
+    pub interrupted: bool,
+}
+
+/// A task, what is wanted of it, and what it has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskView {
+    /// The task.
+    #[serde(flatten)]
+    pub task: Task,
+    /// What people want of it.
+    pub control: Control,
+    /// A pause was asked for and has not taken effect.
+    pub pause_requested: bool,
+    /// RUNNING or ROLLING_BACK, and nobody alive runs it.
+    pub interrupted: bool,
+    /// Whether the store has what is shown.
+    pub durable: bool,
+    /// Where it would go on.
+    pub checkpoint: Option<Checkpoint>,
+    /// Who holds its tenant.
+    pub lock: Option<Holder>,
+    /// Whether its tenant is frozen.
+    pub freeze: Option<Freeze>,
+}
+
+impl Engine {
+    /// A plan.
+    pub async fn view_plan(&self, id: &PlanId) -> Result<PlanView, Error> {
+        let shared: &Shared = &self.0;
+        let row = shared.plan_row(id).await?;
+        let tally = match shared.state.load(&[Key::Tally(id.clone())]).await?.pop().flatten() {
+            Some(Row::Tally(tally)) => tally,
+            _ => Tally::default(),
+        };
+        let running = row.plan.status == PlanStatus::Running;
+        let interrupted = running && shared.conductor_gone(&row.plan).await?;
+        Ok(PlanView { ended: tally.total() - tally.active(), plan: row.plan, tally, interrupted })
+    }
+
+    /// A task; while the store does not answer, what this instance has of it in memory.
+    pub async fn view_task(&self, which: &Which) -> Result<TaskView, Error> {
+        let found = match self.0.find(which).await {
+            Ok(found) => found,
+            Err(error) => return self.from_memory(which).ok_or(error),
+        };
+        let at = found.standing();
+        let interrupted = at.interrupted();
+        let unsaved = self.from_memory(which);
+        Ok(TaskView {
+            pause_requested: found.row.control.pause.is_some(),
+            interrupted,
+            durable: unsaved.is_none(),
+            task: unsaved.map_or(found.row.task, |view| view.task),
+            control: found.row.control,
+            checkpoint: found.checkpoint,
+            lock: found.lock.holder,
+            freeze: found.lock.freeze,
+        })
+    }
+
+    fn from_memory(&self, which: &Which) -> Option<TaskView> {
+        let running = locked(&self.0.running);
+        let here = match which {
+            Which::Task(id) => running.get(id)?,
+            Which::Tenant(tenant) => running.values().find(|here| here.tenant == *tenant)?,
+        };
+        let control = here.signal.borrow().control.clone();
+        Some(TaskView {
+            task: (*here.unsaved.as_ref()?.task).clone(),
+            pause_requested: control.pause.is_some(),
+            control,
+            interrupted: false,
+            durable: false,
+            checkpoint: None,
+            lock: None,
+            freeze: None,
+        })
+    }
+
+    /// What happened to a task, the newest 200 events, oldest first.
+    pub async fn task_history(&self, which: &Which) -> Result<Vec<Event>, Error> {
+        let found = self.0.find(which).await?;
+        self.history(Key::TaskHistory(found.row.task.id)).await
+    }
+
+    /// What happened to a plan.
+    pub async fn plan_history(&self, id: &PlanId) -> Result<Vec<Event>, Error> {
+        self.history(Key::PlanHistory(id.clone())).await
+    }
+
+    async fn history(&self, key: Key) -> Result<Vec<Event>, Error> {
+        match self.0.state.load(&[key]).await?.pop().flatten() {
+            Some(Row::History(events)) => Ok(events),
+            _ => Err(Refusal::NotFound("it".to_owned()).into()),
+        }
+    }
+
+    /// A page of plans, tasks or instances.
+    pub async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> Result<Page<Row>, Error> {
+        Ok(self.0.state.list(filter, after, limit).await?)
+    }
+
+    /// The tasks of a plan that stand in one of these statuses, at most a page.
+    pub async fn tasks_of(&self, plan: &PlanId, statuses: &[TaskStatus]) -> Result<Vec<TaskRow>, Error> {
+        let statuses = statuses.iter().copied().collect();
+        let filter = Filter::Tasks { plan: Some(plan.clone()), tenant: None, statuses, interrupted: false };
+        let page = self.list(&filter, None, windlass_core::port::PAGE_MAX).await?;
+        let task = |row| match row {
+            Row::Task(row) => Some(*row),
+            _ => None,
+        };
+        Ok(page.items.into_iter().filter_map(task).collect())
+    }
+}

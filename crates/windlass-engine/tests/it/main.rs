@@ -1,0 +1,4 @@
+//! The engine on real stores.
+
+mod runs;
+mod world;

@@ -1,0 +1,94 @@
+//! Exact stage sets and event orders.
+
+use windlass_core::plan::PlanStatus;
+use windlass_core::task::Cause;
+use windlass_core::task::command::{Command, RetryFrom};
+use windlass_core::task::status::TaskStatus;
+
+use crate::world::{World, plan, retry};
+
+#[tokio::test]
+async fn every_stage_of_every_task_runs_once_in_order() {
+    let world = World::new().await;
+    let id = world.start(&plan(3, &["acme", "blue"])).await;
+    world.until_plan(&id, PlanStatus::Completed).await;
+    let ran = world.script.take();
+    let of = |tenant: &str| ran.iter().filter(|ran| ran.starts_with(tenant)).cloned().collect::<Vec<_>>();
+    assert_eq!(of("acme"), ["acme/a/1 \"new\"", "acme/b/1 \"new\"", "acme/c/1 \"new\""]);
+    assert_eq!(of("blue").len(), 3);
+    assert_eq!(
+        world.events("acme").await,
+        [
+            "TaskCreated",
+            "TaskStarted",
+            "StageStarted a",
+            "StageCompleted a",
+            "StageStarted b",
+            "StageCompleted b",
+            "StageStarted c",
+            "StageCompleted c",
+            "TaskCompleted"
+        ]
+    );
+    assert_eq!(world.plan_events(&id).await, ["PlanCreated", "PlanStarted", "PlanCompleted"]);
+    let view = world.view("acme").await;
+    assert_eq!(view.checkpoint, None, "the last stage leaves no checkpoint");
+    assert!(view.task.context.unwrap().as_str().contains("acme/c"));
+    assert_eq!(view.lock, None);
+}
+
+#[tokio::test]
+async fn a_failed_task_goes_on_after_its_checkpoint() {
+    let world = World::new().await;
+    world.script.fail("acme/b");
+    let id = world.start(&plan(3, &["acme"])).await;
+    world.until_plan(&id, PlanStatus::Failed).await;
+    assert_eq!(world.view("acme").await.checkpoint.unwrap().last_completed_stage_index, 0);
+    world.script.take();
+    world.task("acme", retry(RetryFrom::Checkpoint)).await.unwrap();
+    world.until_task("acme", TaskStatus::Failed).await;
+    world.until_plan(&id, PlanStatus::Failed).await;
+    world.script.heal("acme/b");
+    world.task("acme", retry(RetryFrom::Checkpoint)).await.unwrap();
+    world.until_plan(&id, PlanStatus::Completed).await;
+    assert_eq!(world.script.take(), ["acme/b/1 \"new\"", "acme/b/1 \"new\"", "acme/c/1 \"new\""]);
+}
+
+#[tokio::test]
+async fn a_pause_takes_effect_at_the_boundary_and_resume_goes_on() {
+    let world = World::new().await;
+    world.script.shut("acme/a");
+    let id = world.start(&plan(2, &["acme"])).await;
+    world.script.entered("acme/a").await;
+    world.task("acme", Command::Pause(Cause::Person)).await.unwrap();
+    assert!(world.view("acme").await.pause_requested);
+    world.script.let_go("acme/a");
+    let view = world.until_task("acme", TaskStatus::Paused).await;
+    assert!(view.lock.is_some());
+    world.task("acme", Command::Resume).await.unwrap();
+    world.until_plan(&id, PlanStatus::Completed).await;
+    assert_eq!(world.script.take(), ["acme/a/1 \"new\"", "acme/b/1 \"new\""]);
+}
+
+#[tokio::test]
+async fn a_crash_moves_nothing_until_a_person_says_so() {
+    let mut world =
+        World::with(windlass_engine::Options { lease_ms: 300, beat_ms: 100, scan_ms: 50, ..Default::default() }).await;
+    world.script.shut("acme/b");
+    let id = world.start(&plan(3, &["acme"])).await;
+    world.script.entered("acme/b").await;
+    world.crash().await;
+    world.script.let_go("acme/b");
+    world.script.take();
+    loop {
+        if world.view("acme").await.interrupted {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert_eq!(world.script.take(), Vec::<String>::new());
+    assert!(world.engine.view_plan(&id).await.unwrap().interrupted);
+    world.task("acme", retry(RetryFrom::Checkpoint)).await.unwrap();
+    world.until_plan(&id, PlanStatus::Completed).await;
+    assert_eq!(world.script.take(), ["acme/b/1 \"new\"", "acme/c/1 \"new\""]);
+}
