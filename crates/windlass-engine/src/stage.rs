@@ -3,11 +3,16 @@
 
 pub mod actions;
 mod approval;
+pub mod exec;
+pub mod guard;
 pub mod handler;
+pub mod http;
+mod poll;
 pub mod secret;
 mod sleep;
 mod strings;
 pub mod template;
+pub mod web;
 
 use async_trait::async_trait;
 use tokio::sync::watch;
