@@ -4,6 +4,8 @@
 pub mod actions;
 mod approval;
 pub mod exec;
+#[cfg(test)]
+mod fixture;
 pub mod guard;
 pub mod handler;
 pub mod http;
