@@ -1,6 +1,7 @@
 //! Every kind of action behind one call.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use windlass_core::failure::FailureKind;
@@ -52,6 +53,8 @@ pub enum BadSetup {
     Program(String),
 }
 
+type Running<'a> = Pin<Box<dyn Future<Output = Result<Ended, Trouble>> + Send + 'a>>;
+
 /// Renders and runs actions. One for a whole instance.
 pub struct Actions {
     handlers: Handlers,
@@ -77,16 +80,17 @@ impl Actions {
     pub async fn run(&self, action: &Action, told: &Told, stop: &mut Yield) -> Result<Ended, Trouble> {
         let rendering = self.templates.over(told);
         let (web, secrets) = (&self.web, &self.secrets);
-        // Many stages wait at once: the kinds that need room for it take it only while they run.
-        match action {
-            Action::Handler(it) => handler::run(&self.handlers, it, told, rendering).await,
-            Action::Sleep(it) => Ok(sleep::run(it, stop).await),
-            Action::Approval(it) => approval::run(it, &rendering),
-            Action::Http(it) => Box::pin(http::run(web, secrets, it, told, rendering)).await,
-            Action::Poll(it) => Box::pin(poll::run(web, secrets, it, told, rendering, stop)).await,
-            Action::Exec(it) => Box::pin(exec::run(&self.programs, secrets, it, told, rendering)).await,
-            Action::Job(_) => Err(Trouble::hopeless(FailureKind::Stage, "job stages come with jobs")),
-        }
+        // Many stages wait at once: the kinds that need much room for it take it only while they run.
+        let big: Running<'_> = match action {
+            Action::Handler(it) => return handler::run(&self.handlers, it, told, rendering).await,
+            Action::Sleep(it) => return Ok(sleep::run(it, stop).await),
+            Action::Approval(it) => return approval::run(it, &rendering),
+            Action::Job(_) => return Err(Trouble::hopeless(FailureKind::Stage, "job stages come with jobs")),
+            Action::Http(it) => Box::pin(http::run(web, secrets, it, told, rendering)),
+            Action::Poll(it) => Box::pin(poll::run(web, secrets, it, told, rendering, stop)),
+            Action::Exec(it) => Box::pin(exec::run(&self.programs, secrets, it, told, rendering)),
+        };
+        big.await
     }
 
     /// Whether a stage with this `when` runs: not if it renders to nothing, to white space or to `false`.

@@ -95,7 +95,8 @@ impl Asked {
 
     /// Asks every URL. A request that fails is an answer too, unless it can never succeed.
     async fn round(&self, web: &dyn Ask) -> Result<Vec<Result<Answer, Trouble>>, Trouble> {
-        let asking = self.requests.iter().map(|request| self.one(web, request));
+        // Gathered, because rustc cannot see that a closure held across an await may move between threads.
+        let asking: Vec<_> = self.requests.iter().map(|request| self.one(web, request)).collect();
         let mut answers = stream::iter(asking).buffered(AT_ONCE);
         let mut all = Vec::with_capacity(self.requests.len());
         while let Some(answer) = answers.next().await {
