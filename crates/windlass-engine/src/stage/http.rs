@@ -1,6 +1,5 @@
 //! One request, and whether its answer is a success.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -121,14 +120,11 @@ struct Output {
 /// The answer as JSON: its body is the JSON that it is, or else text, cut if it is too long to be kept.
 pub(super) fn output(answer: &Answer, used: &Used<'_>) -> Result<Json, Trouble> {
     let bad = |error: serde_json::Error| Trouble::stage(format!("the answer cannot be kept: {error}"));
-    let text = String::from_utf8_lossy(&answer.body);
-    let json = if answer.maybe_json { strings::document(&text) } else { None };
-    let hidden = json.map(|json| used.hide_in(&json));
-    let (body, truncated) = match hidden {
-        _ if answer.body.is_empty() => (Json::null(), false),
-        Some(json) if json.as_str().len() <= BODY_KEPT_BYTES => (json, false),
-        other => {
-            let text = other.map_or_else(|| used.hide(&*text), |json| Cow::Owned(json.as_str().to_owned()));
+    let (body, truncated) = match read(answer, used) {
+        Body::Nothing => (Json::null(), false),
+        Body::Json(json) if json.as_str().len() <= BODY_KEPT_BYTES => (json, false),
+        long => {
+            let text = long.text();
             let end = text.floor_char_boundary(BODY_KEPT_BYTES);
             (Json::of(&text[..end]).map_err(bad)?, end < text.len())
         }
@@ -138,12 +134,40 @@ pub(super) fn output(answer: &Answer, used: &Used<'_>) -> Result<Json, Trouble> 
 
 /// The beginning of the body, for a message.
 pub(super) fn shown(answer: &Answer, used: &Used<'_>) -> String {
-    let text = String::from_utf8_lossy(&answer.body);
-    let text = used.hide(text.trim());
+    let body = read(answer, used);
+    let text = body.text().trim();
     let end = text.floor_char_boundary(BODY_SHOWN_BYTES);
     match (end, end < text.len()) {
         (0, _) => String::new(),
         (_, true) => format!(": {}…", &text[..end]),
         (_, false) => format!(": {text}"),
+    }
+}
+
+/// A body without secrets. They are hidden before anything is cut, and in JSON however they are escaped.
+enum Body {
+    Nothing,
+    Json(Json),
+    Text(String),
+}
+
+impl Body {
+    fn text(&self) -> &str {
+        match self {
+            Body::Nothing => "",
+            Body::Json(json) => json.as_str(),
+            Body::Text(text) => text,
+        }
+    }
+}
+
+fn read(answer: &Answer, used: &Used<'_>) -> Body {
+    if answer.body.is_empty() {
+        return Body::Nothing;
+    }
+    let text = String::from_utf8_lossy(&answer.body);
+    match strings::document(&text).filter(|_| answer.maybe_json) {
+        Some(json) => Body::Json(used.hide_in(&json)),
+        None => Body::Text(used.hide(text).into_owned()),
     }
 }

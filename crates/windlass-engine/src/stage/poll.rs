@@ -22,6 +22,8 @@ const AT_ONCE: usize = 16;
 const ANSWER_MS: u64 = 30_000;
 /// Answers that a failure's message tells.
 const TOLD: usize = 5;
+/// What such a message tells of one value, at most.
+const BRIEF_BYTES: usize = 80;
 
 pub(super) async fn run(
     web: &dyn Ask,
@@ -137,16 +139,18 @@ impl Asked {
         };
         match body.pointer(pointer) {
             Some(found) if same(found, wanted) => None,
-            Some(found) => Some(format!("has {} at {pointer:?}, not {}", brief(found), brief(wanted))),
+            Some(found) => Some(format!("has {} at {pointer:?}, not {}", brief(found, used), brief(wanted, used))),
             None => Some(format!("has nothing at {pointer:?}{}", shown(answer, used))),
         }
     }
 }
 
-fn brief(value: &Value) -> String {
-    let text = value.to_string();
-    let end = text.floor_char_boundary(80);
-    if end < text.len() { format!("{}…", &text[..end]) } else { text }
+/// The beginning of a value, for a message; secrets are hidden before it is cut.
+fn brief(value: &Value, used: &Used<'_>) -> String {
+    let json = Json::of(value).map_or_else(|_| Json::null(), |json| used.hide_in(&json));
+    let text = json.as_str();
+    let end = text.floor_char_boundary(BRIEF_BYTES);
+    if end < text.len() { format!("{}…", &text[..end]) } else { text.to_owned() }
 }
 
 /// JSON has one kind of number: 42 and 42.0 are the same.

@@ -125,7 +125,26 @@ async fn a_secret_that_comes_back_is_seen_nowhere() {
     };
     assert_eq!(returned(run(http(&fine)).await), r#"{"status":200,"body":{"you":"***","t":["***"],"***":1}}"#);
     let message = run(http(&broken)).await.unwrap_err().message;
-    assert!(message.contains("***") && !message.contains("s3cret-t0ken"), "{message}");
+    assert!(message.contains("***") && !message.contains("s3cret"), "{message}");
+}
+
+#[tokio::test]
+async fn no_cut_leaves_half_a_secret() {
+    let server = Server::start(|_| answer("500 No", "", &format!("{}s3cret-t0ken", "x".repeat(505)))).await;
+    let mut http = request("GET", server.url("/"));
+    http.headers.insert("Authorization".to_owned(), secret());
+    let message = run(Action::Http(http)).await.unwrap_err().message;
+    assert!(message.ends_with("x***"), "{message}");
+    let server = Server::start(|_| json(&format!(r#"{{"v":"{}s3cret-t0ken"}}"#, "x".repeat(72)))).await;
+    let poll = Poll {
+        urls: vec![server.url("/")],
+        headers: [("Authorization".to_owned(), secret())].into(),
+        expect: Expect { status: None, json: Some("/v".to_owned()), equals: Some(Json::null()) },
+        every_ms: 10,
+        attempts: 1,
+    };
+    let message = run(Action::Poll(poll)).await.unwrap_err().message;
+    assert!(message.contains("x***") && !message.contains("s3c"), "{message}");
 }
 
 #[tokio::test]
