@@ -3,11 +3,18 @@
 
 pub mod actions;
 mod approval;
+pub mod exec;
+#[cfg(test)]
+mod fixture;
+pub mod guard;
 pub mod handler;
+pub mod http;
+mod poll;
 pub mod secret;
 mod sleep;
 mod strings;
 pub mod template;
+pub mod web;
 
 use async_trait::async_trait;
 use tokio::sync::watch;

@@ -1,57 +1,102 @@
 //! Every kind of action behind one call.
 
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+
 use windlass_core::failure::FailureKind;
 use windlass_core::stage::Action;
 
+use super::exec::{Allowed, Programs};
+use super::guard::{Guard, Lookup, System};
 use super::handler::Handlers;
 use super::secret::Secrets;
 use super::template::Templates;
-use super::{Ended, Told, Trouble, Yield, approval, handler, sleep};
+use super::web::Web;
+use super::{Ended, Told, Trouble, Yield, approval, exec, handler, http, poll, sleep};
 
-/// What the program that embeds the engine allows stages, and gives them.
-#[derive(Default)]
+/// What the program that embeds the engine allows stages, and gives them. By default: no handlers, no secrets, no
+/// programs, and only the public internet.
 pub struct Setup {
     /// Rust functions by name.
     pub handlers: Handlers,
     /// Secrets by name.
     pub secrets: Secrets,
+    /// The programs that `exec` stages may run.
+    pub exec: Allowed,
+    /// The instance's own environment; programs get `PATH`, `HOME`, `LANG` and `TZ` of it.
+    pub environment: BTreeMap<String, String>,
+    /// The addresses that `http` and `poll` stages may call.
+    pub guard: Guard,
+    /// How hosts are looked up.
+    pub lookup: Arc<dyn Lookup>,
+}
+
+impl Default for Setup {
+    fn default() -> Setup {
+        Setup {
+            handlers: Handlers::new(),
+            secrets: Secrets::default(),
+            exec: Allowed::default(),
+            environment: BTreeMap::new(),
+            guard: Guard::default(),
+            lookup: Arc::new(System),
+        }
+    }
 }
 
 /// Why actions cannot be set up as asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadSetup {}
+pub enum BadSetup {
+    /// A relative path would mean another program in another folder.
+    #[error("the program {0:?} cannot be allowed: write an absolute path, or a bare name to look for in PATH")]
+    Program(String),
+}
+
+type Running<'a> = Pin<Box<dyn Future<Output = Result<Ended, Trouble>> + Send + 'a>>;
 
 /// Renders and runs actions. One for a whole instance.
 pub struct Actions {
-    setup: Setup,
+    handlers: Handlers,
+    secrets: Secrets,
+    programs: Programs,
+    web: Web,
     templates: Templates,
 }
 
 impl Actions {
     /// Checks what it is given.
     pub fn new(setup: Setup) -> Result<Actions, BadSetup> {
-        Ok(Actions { setup, templates: Templates::new() })
+        let Setup { handlers, secrets, exec, environment, guard, lookup } = setup;
+        if let Some(bad) = exec.bad() {
+            return Err(BadSetup::Program(bad.to_owned()));
+        }
+        let programs = Programs { allowed: exec, environment };
+        Ok(Actions { handlers, secrets, programs, web: Web::new(guard, lookup), templates: Templates::new() })
     }
 
-    /// Runs one action once. Dropping the future ends what it began.
+    /// Runs one action once. Dropping the future ends what it began: a request's connection is closed, a program
+    /// is killed with everything in its process group.
     pub async fn run(&self, action: &Action, told: &Told, stop: &mut Yield) -> Result<Ended, Trouble> {
-        match action {
-            Action::Handler(it) => handler::run(&self.setup.handlers, it, told, self.templates.over(told)).await,
-            Action::Sleep(it) => Ok(sleep::run(it, stop).await),
-            Action::Approval(it) => approval::run(it, &self.templates.over(told)),
-            Action::Http(_) | Action::Poll(_) | Action::Exec(_) | Action::Job(_) => {
-                let message = format!("{} stages come later", action.kind());
-                Err(Trouble::hopeless(FailureKind::Stage, message))
-            }
-        }
+        let rendering = self.templates.over(told);
+        let (web, secrets) = (&self.web, &self.secrets);
+        // Many stages wait at once: the kinds that need much room for it take it only while they run.
+        let big: Running<'_> = match action {
+            Action::Handler(it) => return handler::run(&self.handlers, it, told, rendering).await,
+            Action::Sleep(it) => return Ok(sleep::run(it, stop).await),
+            Action::Approval(it) => return approval::run(it, &rendering),
+            Action::Job(_) => return Err(Trouble::hopeless(FailureKind::Stage, "job stages come with jobs")),
+            Action::Http(it) => Box::pin(http::run(web, secrets, it, told, rendering)),
+            Action::Poll(it) => Box::pin(poll::run(web, secrets, it, told, rendering, stop)),
+            Action::Exec(it) => Box::pin(exec::run(&self.programs, secrets, it, told, rendering)),
+        };
+        big.await
     }
 
     /// Whether this instance could ever run the action: a plan is refused at once rather than late.
     pub fn check(&self, action: &Action) -> Result<(), String> {
         match action {
-            Action::Handler(it) => {
-                handler::find(&self.setup.handlers, &it.name).map(drop).map_err(|trouble| trouble.message)
-            }
+            Action::Handler(it) => handler::find(&self.handlers, &it.name).map(drop).map_err(|trouble| trouble.message),
             Action::Job(_) => Err("job stages are not supported yet".to_owned()),
             _ => Ok(()),
         }

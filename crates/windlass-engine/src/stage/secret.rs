@@ -47,7 +47,7 @@ impl Secrets {
 pub(super) struct Used<'a> {
     secrets: &'a Secrets,
     /// Longest first: one may be a part of another.
-    texts: Vec<&'a str>,
+    texts: Vec<Cow<'a, str>>,
 }
 
 impl<'a> Used<'a> {
@@ -77,8 +77,15 @@ impl<'a> Used<'a> {
 
     fn remember(&mut self, secret: &'a str) {
         let parts = secret.split_whitespace().filter(|part| part.len() >= PART_BYTES_MIN);
-        self.texts.extend(parts.chain([secret, secret.trim()]).filter(|text| !text.is_empty()));
-        self.texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
+        let whole = [secret, secret.trim()].into_iter().filter(|text| !text.is_empty());
+        for text in parts.chain(whole) {
+            self.texts.push(Cow::Borrowed(text));
+            // As JSON that is shown as text has it.
+            let escaped = serde_json::to_string(text).unwrap_or_default();
+            self.texts
+                .extend(escaped.get(1..escaped.len().saturating_sub(1)).map(|inner| Cow::Owned(inner.to_owned())));
+        }
+        self.texts.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         self.texts.dedup();
     }
 
@@ -91,8 +98,8 @@ impl<'a> Used<'a> {
     pub(super) fn hide<'t>(&self, text: impl Into<Cow<'t, str>>) -> Cow<'t, str> {
         let mut text = text.into();
         for secret in &self.texts {
-            if text.contains(secret) {
-                text = Cow::Owned(text.replace(secret, HIDDEN));
+            if text.contains(&**secret) {
+                text = Cow::Owned(text.replace(&**secret, HIDDEN));
             }
         }
         text

@@ -52,6 +52,29 @@ pub(super) fn map(json: &Json, mut change: impl FnMut(&str) -> Option<String>) -
     }
 }
 
+/// Maps and lists inside each other in what a stage returns, at most: what reads the context later has such a bound.
+const DEPTH_MAX: usize = 100;
+
+/// `text` if it is one JSON document that can be kept as such.
+pub(super) fn document(text: &str) -> Option<Json> {
+    Json::parse(text).ok().filter(|json| depth(json.as_str()) <= DEPTH_MAX)
+}
+
+fn depth(json: &str) -> usize {
+    let (mut deepest, mut now, mut at) = (0_usize, 0_usize, 0);
+    while let Some(byte) = json.as_bytes().get(at) {
+        match byte {
+            b'"' => at = closing_quote(json, at),
+            b'{' | b'[' => now += 1,
+            b'}' | b']' => now = now.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(now);
+        at += 1;
+    }
+    deepest
+}
+
 /// What a string as written between its quotes stands for.
 pub(super) fn decoded(raw: &str) -> Cow<'_, str> {
     if !raw.contains('\\') {
@@ -64,7 +87,7 @@ pub(super) fn decoded(raw: &str) -> Cow<'_, str> {
 /// `json` is valid, so there is one.
 fn closing_quote(json: &str, open: usize) -> usize {
     let mut escaped = false;
-    for (at, byte) in json.bytes().enumerate().skip(open + 1) {
+    for (at, byte) in json.as_bytes().iter().enumerate().skip(open + 1) {
         match byte {
             _ if escaped => escaped = false,
             b'\\' => escaped = true,

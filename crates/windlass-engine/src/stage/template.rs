@@ -158,7 +158,9 @@ struct Names {
 
 impl Names {
     fn parsed(&self, slot: usize, json: Option<&Json>) -> Option<Value> {
-        let parse = || json.and_then(|json| json.to::<Value>().ok());
+        // What cannot be read is not undefined: the value is an error that says so when it is used.
+        let bad = |error: serde_json::Error| Value::from(Error::new(ErrorKind::CannotDeserialize, error.to_string()));
+        let parse = || json.map(|json| json.to::<Value>().unwrap_or_else(bad));
         self.parsed.get(slot)?.get_or_init(parse).clone()
     }
 }

@@ -3,38 +3,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use windlass_core::fence::Fence;
 use windlass_core::json::Json;
 use windlass_core::stage::{Approval, Handler, Sleep};
-use windlass_core::task::{Cause, Control, Hold};
 
 use super::*;
-use crate::stage::Signal;
-
-fn told() -> Told {
-    Told {
-        plan: "p1".parse().unwrap(),
-        task: "t1".parse().unwrap(),
-        tenant: "acme".parse().unwrap(),
-        stage: "s1".parse().unwrap(),
-        attempt: 1,
-        pass: 2,
-        fence: Fence(7),
-        config: Some(Json::parse(r#"{"n":41}"#).unwrap()),
-        previous: None,
-        context: Json::parse("{}").unwrap(),
-    }
-}
-
-fn pause() -> Signal {
-    let hold = Hold { cause: Cause::Person, by: None, reason: None };
-    Signal { control: Control { pause: Some(hold), ..Control::default() }, ..Signal::default() }
-}
-
-fn quiet() -> (watch::Sender<Signal>, Yield) {
-    let (signal, heard) = watch::channel(Signal::default());
-    (signal, Yield::new(heard, false, 0))
-}
+use crate::stage::fixture::{pause, quiet, told};
 
 async fn echo(told: Told, args: Json) -> Result<Option<Json>, Trouble> {
     Json::of(&(told.idempotency_key(), args)).map(Some).map_err(|error| Trouble::stage(error.to_string()))
@@ -120,6 +93,13 @@ async fn an_approval_asks_its_rendered_question() {
     let approval = Approval { message: "Go on with {{ tenant }}?".to_owned() };
     let ended = actions().run(&Action::Approval(approval), &told(), &mut stop).await;
     assert_eq!(ended, Ok(Ended::ApprovalWanted("Go on with acme?".to_owned())));
+}
+
+#[test]
+fn a_program_that_cannot_be_meant_is_refused_at_once() {
+    let exec = Allowed::Programs(vec!["bin/deploy".to_owned()]);
+    let refused = Actions::new(Setup { exec, ..Setup::default() }).err();
+    assert_eq!(refused, Some(BadSetup::Program("bin/deploy".to_owned())));
 }
 
 #[test]

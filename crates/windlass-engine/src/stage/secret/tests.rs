@@ -35,6 +35,18 @@ fn secrets_are_hidden_in_json_however_they_are_escaped() {
 }
 
 #[test]
+fn a_secret_in_json_that_is_shown_as_text_is_hidden() {
+    let secrets = secrets(&[("A", "a\"b\nc")]);
+    assert_eq!(used(&secrets).hide(r#"{"x":"a\"b\nc"}"#), r#"{"x":"***"}"#);
+}
+
+#[test]
+fn every_long_line_of_a_key_is_hidden() {
+    let secrets = secrets(&[("KEY", "-----BEGIN KEY-----\nMIIEvQIBADAN\nBgkqhkiG9w0B\n-----END KEY-----\n")]);
+    assert_eq!(used(&secrets).hide("line 2: MIIEvQIBADAN\r\nBgkqhkiG9w0B"), "line 2: ***\r\n***");
+}
+
+#[test]
 fn an_empty_secret_hides_nothing() {
     let secrets = secrets(&[("A", ""), ("B", "  ")]);
     assert_eq!(used(&secrets).hide("a b"), "a b");
