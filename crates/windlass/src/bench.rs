@@ -2,6 +2,7 @@
 
 pub(crate) mod fixture;
 pub(crate) mod limit;
+pub mod plan;
 pub mod reopen;
 pub mod store;
 
@@ -118,6 +119,17 @@ impl Timer {
         let ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.histogram.saturating_record(ns);
         self.units += units;
+    }
+
+    /// One that took so long.
+    pub(crate) fn record(&mut self, took: Duration) {
+        self.histogram.saturating_record(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+        self.units += 1;
+    }
+
+    /// The slowest, in microseconds.
+    pub(crate) fn slowest_us(&self) -> f64 {
+        self.histogram.max() as f64 / 1000.0
     }
 
     pub(crate) fn merge(&mut self, other: &Timer) -> anyhow::Result<()> {

@@ -45,6 +45,8 @@ enum Plan {
 enum Bench {
     /// Boundary commits, locks, loads, lists, and reopening after a kill.
     Store(BenchStore),
+    /// Whole plans through the engine: stages a second, overhead of a stage, store calls, memory, pause.
+    Plan(BenchPlan),
     /// What `bench store` kills.
     #[command(hide = true)]
     Child(bench::reopen::Child),
@@ -62,6 +64,25 @@ struct BenchStore {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1_000..=10_000_000))]
     tasks: Option<u32>,
     /// Only the workloads whose name holds this; the machine's limits are always measured.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Exit with 3 when a bar is missed.
+    #[arg(long)]
+    strict: bool,
+    /// How the figures are printed.
+    #[arg(short, long, value_enum, default_value = "table")]
+    output: Output,
+}
+
+#[derive(Args)]
+struct BenchPlan {
+    /// The store to measure; an embedded one in a temporary folder unless given. What it holds stays.
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// A second instead of a minute: smaller plans.
+    #[arg(long)]
+    quick: bool,
+    /// Only the workloads whose name holds this; the machine's limit is always measured.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Exit with 3 when a bar is missed.
@@ -103,22 +124,31 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             let scale = if args.quick { bench::Scale::QUICK } else { bench::Scale::FULL };
             let scale = bench::Scale { tasks: args.tasks.unwrap_or(scale.tasks), ..scale };
             let rows =
-                bench::store::run(
-                    args.folder.as_deref(),
-                    scale,
-                    args.only.as_deref(),
-                    &settings,
-                    &mut |row| match args.output {
-                        Output::Table => println!("{row}"),
-                        Output::Json => println!("{}", row.json()),
-                    },
-                )?;
-            let missed = rows.iter().filter(|row| row.pass == Some(false)).count();
-            let judged = rows.iter().filter(|row| row.pass.is_some()).count();
-            eprintln!("{} of {judged} bars passed", judged - missed);
-            Ok(if missed > 0 && args.strict { ExitCode::from(3) } else { ExitCode::SUCCESS })
+                bench::store::run(args.folder.as_deref(), scale, args.only.as_deref(), &settings, &mut show(args.output))?;
+            Ok(judged(&rows, args.strict))
+        }
+        Command::Bench(Bench::Plan(args)) => {
+            let scale = if args.quick { bench::plan::Scale::QUICK } else { bench::plan::Scale::FULL };
+            let url = args.store.as_deref().map(str::parse).transpose().context("--store")?;
+            let rows =
+                bench::plan::run(url.as_ref(), scale, args.only.as_deref(), &settings, &mut show(args.output))?;
+            Ok(judged(&rows, args.strict))
         }
     }
+}
+
+fn show(output: Output) -> impl FnMut(&bench::Row) {
+    move |row| match output {
+        Output::Table => println!("{row}"),
+        Output::Json => println!("{}", row.json()),
+    }
+}
+
+fn judged(rows: &[bench::Row], strict: bool) -> ExitCode {
+    let missed = rows.iter().filter(|row| row.pass == Some(false)).count();
+    let judged = rows.iter().filter(|row| row.pass.is_some()).count();
+    eprintln!("{} of {judged} bars passed", judged - missed);
+    if missed > 0 && strict { ExitCode::from(3) } else { ExitCode::SUCCESS }
 }
 
 fn check(file: &std::path::Path) -> anyhow::Result<ExitCode> {

@@ -1,8 +1,12 @@
-//! Windlass as a library: the rules and ports of `windlass-core`, and the stores behind one URL.
+//! Windlass as a library: [`Windlass::builder`] opens a store by its URL and starts an engine over it. The rules and
+//! ports are in [`core`], what an instance can be asked in [`engine`].
 
 pub mod bench;
+mod builder;
 pub mod cli;
 pub mod open;
 pub mod settings;
 
+pub use builder::{Builder, StartError, SubmitError, Windlass};
 pub use windlass_core as core;
+pub use windlass_engine as engine;

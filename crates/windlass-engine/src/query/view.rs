@@ -68,6 +68,22 @@ impl Engine {
         Ok(PlanView { ended: tally.total() - tally.active(), plan: row.plan, tally, interrupted })
     }
 
+    /// Whether nothing of a started plan moves any more unless a person says so.
+    pub async fn rests(&self, id: &PlanId) -> Result<bool, Error> {
+        let view = self.view_plan(id).await?;
+        let still = view.tally.of(TaskStatus::Running) + view.tally.of(TaskStatus::RollingBack) == 0;
+        let waits = view.interrupted || view.tally.of(TaskStatus::Pending) == 0;
+        match view.plan.status {
+            PlanStatus::Ready => Ok(false),
+            PlanStatus::Running if !still || !waits || view.tally.active() == 0 => Ok(false),
+            PlanStatus::Running | PlanStatus::Paused if still => {
+                let all: Vec<_> = TaskStatus::ALL.to_vec();
+                Ok(self.tasks_of(id, &all).await?.iter().all(|row| row.control.start.is_none()))
+            }
+            status => Ok(status.is_final()),
+        }
+    }
+
     /// A task; while the store does not answer, what this instance has of it in memory.
     pub async fn view_task(&self, which: &Which) -> Result<TaskView, Error> {
         let found = match self.0.find(which).await {

@@ -36,7 +36,7 @@ pub fn run(
         "{} is not empty; a bench needs a folder of its own",
         folder.display()
     );
-    let mut report = Report { rows: Vec::new(), show };
+    let mut report = Report::new(show);
     let wanted = |workload: &str| only.is_none_or(|only| workload.contains(only));
     report.add(limit::sync(folder, scale.run)?);
     let single = limit::engine(folder, 1, scale.run)?;
@@ -48,7 +48,7 @@ pub fn run(
     if wanted("reopen") {
         reopen::run(folder, scale, &mut report)?;
     }
-    Ok(report.rows)
+    Ok(report.into_rows())
 }
 
 /// Rows, shown as they come.
@@ -57,7 +57,15 @@ pub(crate) struct Report<'a> {
     show: &'a mut dyn FnMut(&Row),
 }
 
-impl Report<'_> {
+impl<'a> Report<'a> {
+    pub(crate) fn new(show: &'a mut dyn FnMut(&Row)) -> Report<'a> {
+        Report { rows: Vec::new(), show }
+    }
+
+    pub(crate) fn into_rows(self) -> Vec<Row> {
+        self.rows
+    }
+
     pub(crate) fn add(&mut self, row: Row) {
         (self.show)(&row);
         self.rows.push(row);

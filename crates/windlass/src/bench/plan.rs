@@ -1,0 +1,339 @@
+//! `windlass bench plan`: whole plans through the engine, beside what the store does without it.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use windlass_core::id::{PlanId, TaskId};
+use windlass_core::plan::PlanStatus;
+use windlass_core::plan::file::{Format, parse};
+use windlass_core::plan::spec::PlanFile;
+use windlass_core::task::status::TaskStatus;
+use windlass_engine::bus::News;
+use windlass_engine::command::Caller;
+use windlass_engine::command::plan::Verb;
+use windlass_engine::stage::Told;
+use windlass_engine::Options;
+
+use super::store::Report;
+use super::{Row, Timer, limit};
+use crate::open::{StoreUrl, open};
+use crate::settings::Settings;
+use crate::Windlass;
+
+/// How much to measure.
+#[derive(Debug, Clone, Copy)]
+pub struct Scale {
+    /// Plans of ten tasks of ten stages, at once.
+    pub plans: u32,
+    /// Tasks of the one large plan.
+    pub tasks: u32,
+    /// Stages of one task alone.
+    pub alone: u32,
+    /// How long a raw limit is measured.
+    pub run: Duration,
+}
+
+impl Scale {
+    /// What figures are quoted from.
+    pub const FULL: Scale = Scale { plans: 100, tasks: 10_000, alone: 5_000, run: Duration::from_secs(3) };
+    /// A look.
+    pub const QUICK: Scale = Scale { plans: 10, tasks: 500, alone: 200, run: Duration::from_millis(300) };
+}
+
+/// Measures everything, or `only` the workloads whose name holds that, on the store at `url` (an embedded one in a
+/// temporary folder unless given), and hands each row to `show` as it comes.
+pub fn run(
+    url: Option<&StoreUrl>,
+    scale: Scale,
+    only: Option<&str>,
+    settings: &Settings,
+    show: &mut dyn FnMut(&Row),
+) -> anyhow::Result<Vec<Row>> {
+    let folder = tempfile::tempdir().context("no temporary folder")?;
+    let here = StoreUrl::Embedded(folder.path().join("store"));
+    let bench = Bench { url: url.unwrap_or(&here), scale, settings, folder: folder.path() };
+    let mut report = Report::new(show);
+    let wanted = |workload: &str| only.is_none_or(|only| workload.contains(only));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let limit = bench.limit()?;
+    report.add(limit.clone());
+    runtime.block_on(async {
+        if wanted(ALONE) {
+            report.add(bench.alone(&limit).await?);
+        }
+        if wanted(MANY) {
+            report.add(bench.many().await?);
+        }
+        if wanted(LARGE) {
+            report.add(bench.large().await?);
+        }
+        if wanted(WAITING) {
+            report.add(bench.waiting().await?);
+        }
+        if wanted(PAUSE) {
+            report.add(bench.pause().await?);
+        }
+        anyhow::Ok(())
+    })?;
+    Ok(report.into_rows())
+}
+
+const ALONE: &str = "one task alone";
+const MANY: &str = "plans of 10 x 10";
+const LARGE: &str = "one large plan";
+const WAITING: &str = "tasks that wait";
+const PAUSE: &str = "pause of 1,000 tasks";
+
+struct Bench<'a> {
+    url: &'a StoreUrl,
+    scale: Scale,
+    settings: &'a Settings,
+    folder: &'a Path,
+}
+
+/// When each task's last stage ended, and how long until its next began.
+#[derive(Default)]
+struct Gaps {
+    last: Mutex<HashMap<TaskId, Instant>>,
+    gaps: Mutex<Vec<Duration>>,
+}
+
+impl Gaps {
+    fn stage(&self, told: &Told) {
+        let now = Instant::now();
+        let before = lock(&self.last).insert(told.task.clone(), now);
+        if let Some(before) = before {
+            lock(&self.gaps).push(now - before);
+        }
+    }
+
+    fn row(&self, workload: &str, store: &str, concurrency: u32, stages: u64, took: Duration) -> anyhow::Result<Row> {
+        let mut timer = Timer::new()?;
+        for gap in lock(&self.gaps).drain(..) {
+            timer.record(gap);
+        }
+        let row = timer.row(workload, store, concurrency, "stages", took);
+        Ok(Row { bench: "plan", per_s: stages as f64 / took.as_secs_f64(), ..row })
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Bench<'_> {
+    fn embedded(&self) -> bool {
+        matches!(self.url, StoreUrl::Embedded(_))
+    }
+
+    fn store(&self) -> &'static str {
+        match self.url {
+            StoreUrl::Memory => "memory",
+            StoreUrl::Embedded(_) => "embedded",
+            StoreUrl::Postgres(_) => "postgres",
+        }
+    }
+
+    /// One durable write of the machine, with nothing of ours above it.
+    fn limit(&self) -> anyhow::Result<Row> {
+        let row = limit::engine(self.folder, 1, self.scale.run)?;
+        Ok(Row { bench: "plan", ..row })
+    }
+
+    /// An instance on the store; each workload has its own, on a store of its own where that is possible.
+    async fn start(&self, name: &str, options: Options, gaps: &Arc<Gaps>) -> anyhow::Result<Windlass> {
+        let url = match self.url {
+            StoreUrl::Embedded(path) => StoreUrl::Embedded(path.with_file_name(name)),
+            other => other.clone(),
+        };
+        let stores = open(&url, self.settings).await?;
+        let gaps = Arc::clone(gaps);
+        let slow = |told: Told, _| async move {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            drop(told);
+            Ok(None)
+        };
+        let windlass = Windlass::builder()
+            .stores(stores)
+            .options(options)
+            .handler("nothing", move |told: Told, _| {
+                gaps.stage(&told);
+                std::future::ready(Ok(None))
+            })
+            .handler("ten-ms", slow)
+            .start()
+            .await?;
+        Ok(windlass)
+    }
+
+    async fn alone(&self, limit: &Row) -> anyhow::Result<Row> {
+        let gaps = Arc::new(Gaps::default());
+        let windlass = self.start("alone", options(), &gaps).await?;
+        let began = Instant::now();
+        let mut stages = 0;
+        for n in 0..self.scale.alone.div_ceil(100) {
+            let plan = create(&windlass, &plan_file(&format!("alone-{n}"), 1, 100, "handler: nothing", 1)?).await?;
+            until_ended(&windlass, &[plan]).await?;
+            lock(&gaps.last).clear();
+            stages += 100;
+        }
+        let row = gaps.row(ALONE, self.store(), 1, stages, began.elapsed())?;
+        windlass.stop().await;
+        if !self.embedded() {
+            return Ok(row);
+        }
+        // A disk's latency drifts: the raw commit is measured on both sides of ours.
+        let raw_us = f64::midpoint(limit.p50_us, self.limit()?.p50_us);
+        let pass = row.p50_us <= 1.5 * raw_us;
+        Ok(row.judged(format!("overhead p50 at most 1.5 x {raw_us:.0} us, a raw durable commit"), pass))
+    }
+
+    async fn many(&self) -> anyhow::Result<Row> {
+        let gaps = Arc::new(Gaps::default());
+        let windlass = self.start("many", options(), &gaps).await?;
+        let files = (0..self.scale.plans)
+            .map(|n| plan_file(&format!("many-{n}"), 10, 10, "handler: nothing", 10))
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        let mut plans = Vec::new();
+        for file in &files {
+            plans.push(windlass.create(file, false, &caller()?).await?.plan);
+        }
+        let calls = windlass.counts().calls.load(Ordering::Relaxed);
+        let began = Instant::now();
+        for plan in &plans {
+            windlass.plan(plan, Verb::Start, &caller()?).await?;
+        }
+        until_ended(&windlass, &plans).await?;
+        let took = began.elapsed();
+        let calls = windlass.counts().calls.load(Ordering::Relaxed) - calls;
+        let stages = u64::from(self.scale.plans) * 100;
+        let row = gaps.row(MANY, self.store(), self.scale.plans * 10, stages, took)?;
+        let per_plan = calls as f64 / f64::from(self.scale.plans);
+        windlass.stop().await;
+        let (least, pass) = self.floor(row.per_s);
+        Ok(row.judged(format!("{least} stages/s; {per_plan:.0} store calls a plan, budget 222"), pass && per_plan <= 222.0))
+    }
+
+    fn floor(&self, per_s: f64) -> (&'static str, bool) {
+        match self.url {
+            StoreUrl::Postgres(_) => ("at least 8,000", per_s >= 8_000.0),
+            _ => ("at least 25,000", per_s >= 25_000.0),
+        }
+    }
+
+    async fn large(&self) -> anyhow::Result<Row> {
+        let gaps = Arc::new(Gaps::default());
+        let windlass = self.start("large", options(), &gaps).await?;
+        let tasks = self.scale.tasks;
+        let file = plan_file("large", tasks, 3, "handler: nothing", 1_000.min(tasks))?;
+        let plan = windlass.create(&file, false, &caller()?).await?.plan;
+        let commits = windlass.counts().commits.load(Ordering::Relaxed);
+        let began = Instant::now();
+        windlass.plan(&plan, Verb::Start, &caller()?).await?;
+        until_ended(&windlass, &[plan]).await?;
+        let took = began.elapsed();
+        let commits = windlass.counts().commits.load(Ordering::Relaxed) - commits;
+        let row = gaps.row(LARGE, self.store(), 1_000.min(tasks), u64::from(tasks) * 3, took)?;
+        windlass.stop().await;
+        // Besides its stages a task has one commit: the one that begins it.
+        let per_stage = (commits as f64 - f64::from(tasks)) / f64::from(tasks * 3);
+        Ok(row.judged(format!("1 commit a stage; {per_stage:.2} made"), per_stage <= 1.0))
+    }
+
+    /// Memory of a task that waits in a stage, without its config and context.
+    async fn waiting(&self) -> anyhow::Result<Row> {
+        let gaps = Arc::new(Gaps::default());
+        let tasks = self.scale.tasks;
+        let windlass = self.start("waiting", Options { tasks_max: tasks, ..options() }, &gaps).await?;
+        let before = super::resident_bytes()?;
+        let file = plan_file("waiting", tasks, 1, "sleep: 1h", tasks)?;
+        let plan = create(&windlass, &file).await?;
+        while windlass.running() < tasks as usize
+            || windlass.view_plan(&plan).await?.tally.of(TaskStatus::Running) < tasks
+        {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let after = super::resident_bytes()?;
+        let each = after.saturating_sub(before) / u64::from(tasks);
+        windlass.stop().await;
+        let timer = Timer::new()?.row(WAITING, self.store(), tasks, "tasks", Duration::from_secs(1));
+        let row = Row { bench: "plan", resident_bytes: Some(after), ..timer };
+        Ok(row.judged(format!("at most 4096 bytes for each; {each} measured"), each <= 4096))
+    }
+
+    /// From a task's boundary after the pause was asked for to PAUSED, each.
+    async fn pause(&self) -> anyhow::Result<Row> {
+        let gaps = Arc::new(Gaps::default());
+        let tasks = 1_000.min(self.scale.tasks);
+        let windlass = self.start("pause", options(), &gaps).await?;
+        let plan = create(&windlass, &plan_file("pause", tasks, 100, "handler: ten-ms", tasks)?).await?;
+        while windlass.view_plan(&plan).await?.tally.of(TaskStatus::Running) < tasks {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let mut news = windlass.subscribe();
+        let began = Instant::now();
+        windlass.plan(&plan, Verb::Pause, &caller()?).await?;
+        let mut timer = Timer::new()?;
+        let mut paused = 0;
+        while paused < tasks {
+            let heard = news.recv().await;
+            // A listener that is behind counts what the store says instead.
+            let Ok(News::Event { event, .. }) = heard else {
+                paused = paused.max(windlass.view_plan(&plan).await?.tally.of(TaskStatus::Paused));
+                continue;
+            };
+            if event.fact.name() == "TaskPaused" {
+                paused += 1;
+                timer.add(began, 1);
+            }
+        }
+        let row = Row { bench: "plan", ..timer.row(PAUSE, self.store(), tasks, "tasks", began.elapsed()) };
+        let slowest = timer.slowest_us();
+        windlass.stop().await;
+        // A stage of 10 ms may have begun just before: the boundary is at most that far away.
+        Ok(row.judged(format!("each PAUSED within 110 ms; the last after {:.0} ms", slowest / 1000.0), slowest <= 110_000.0))
+    }
+}
+
+fn options() -> Options {
+    Options::default()
+}
+
+fn caller() -> anyhow::Result<Caller> {
+    Ok(Caller::new("bench".parse()?))
+}
+
+fn plan_file(name: &str, tasks: u32, stages: u32, action: &str, at_once: u32) -> anyhow::Result<PlanFile> {
+    let mut yaml = format!("plan: {name}\nmax_concurrency: {at_once}\nstages:\n");
+    for n in 0..stages {
+        writeln!(yaml, "  - {{ name: stage-{n}, {action} }}")?;
+    }
+    yaml += "tasks:\n";
+    for n in 0..tasks {
+        writeln!(yaml, "  - {{ tenant: {name}-{n} }}")?;
+    }
+    parse(&yaml, Format::Yaml).map_err(|problems| anyhow::anyhow!("{problems}"))
+}
+
+async fn create(windlass: &Windlass, file: &PlanFile) -> anyhow::Result<PlanId> {
+    Ok(windlass.create(file, true, &caller()?).await?.plan)
+}
+
+async fn until_ended(windlass: &Windlass, plans: &[PlanId]) -> anyhow::Result<()> {
+    for plan in plans {
+        loop {
+            let status = windlass.view_plan(plan).await?.plan.status;
+            anyhow::ensure!(status != PlanStatus::Failed, "plan {plan} failed: {:?}", windlass.why_plan(plan).await?);
+            if status.is_final() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,221 @@
+//! The library's front door: a store, handlers, and an engine over them.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::broadcast::error::RecvError;
+use windlass_core::id::{InstanceId, PlanId};
+use windlass_core::json::Json;
+use windlass_core::plan::file::{Format, Problems, parse};
+use windlass_engine::clock::{Clock, SystemClock};
+use windlass_engine::command::Caller;
+use windlass_engine::command::create::Created;
+use windlass_engine::query::view::PlanView;
+use windlass_engine::stage::actions::{Actions, BadSetup, Setup};
+use windlass_engine::stage::exec::Allowed;
+use windlass_engine::stage::guard::Guard;
+use windlass_engine::stage::secret::Secrets;
+use windlass_engine::stage::{Handler, Told, Trouble};
+use windlass_engine::{Engine, Error, Options, Parts};
+
+use crate::open::{BadUrl, OpenError, Stores, open};
+use crate::settings::Settings;
+
+/// A running instance: everything an [`Engine`] can be asked, and the store it works on. It goes on until
+/// [`Engine::stop`]; clones share it.
+#[derive(Clone)]
+pub struct Windlass {
+    engine: Engine,
+    stores: Stores,
+}
+
+/// What a [`Windlass`] is made of. Without anything said: a store in memory, no handlers, no programs, and only public
+/// addresses for `http` stages.
+pub struct Builder {
+    store: Result<Stores, String>,
+    settings: Settings,
+    setup: Setup,
+    clock: Arc<dyn Clock>,
+    options: Options,
+    instance: InstanceId,
+    seed: u64,
+}
+
+/// Why a [`Windlass`] cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The store's URL.
+    #[error(transparent)]
+    Url(#[from] BadUrl),
+    /// The store.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// What stages may do.
+    #[error(transparent)]
+    Setup(#[from] BadSetup),
+    /// The store does not answer.
+    #[error(transparent)]
+    Engine(#[from] Error),
+}
+
+/// Why a plan was not created.
+#[derive(Debug, thiserror::Error)]
+pub enum SubmitError {
+    /// The file: every problem, with line and column.
+    #[error("{0}")]
+    Plan(Problems),
+    /// The engine.
+    #[error(transparent)]
+    Engine(#[from] Error),
+}
+
+impl Windlass {
+    /// Begins with a store in memory and nothing else.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder {
+            store: Err("memory:".to_owned()),
+            settings: Settings::default(),
+            setup: Setup::default(),
+            clock: Arc::new(SystemClock),
+            options: Options::default(),
+            instance: Engine::new_instance(),
+            seed: uuid_seed(),
+        }
+    }
+
+    /// Creates and starts the plan that `yaml` describes.
+    pub async fn submit(&self, yaml: &str, caller: &Caller) -> Result<Created, SubmitError> {
+        let file = parse(yaml, Format::Yaml).map_err(SubmitError::Plan)?;
+        Ok(self.engine.create(&file, true, caller).await?)
+    }
+
+    /// Waits until the plan has ended, or until nothing of it moves any more without a person; at most `limit`.
+    /// `None` when the time is over.
+    pub async fn wait(&self, plan: &PlanId, limit: Duration) -> Result<Option<PlanView>, Error> {
+        let end = tokio::time::Instant::now() + limit;
+        // Before looking: what happens while we look is not missed.
+        let mut news = self.engine.subscribe();
+        loop {
+            let view = self.engine.view_plan(plan).await?;
+            if view.plan.status.is_final() || self.engine.rests(plan).await? {
+                return Ok(Some(view));
+            }
+            // News of other instances does not come here: look again now and then.
+            let look = tokio::time::Instant::now() + Duration::from_millis(500);
+            if look >= end && tokio::time::Instant::now() >= end {
+                return Ok(None);
+            }
+            match tokio::time::timeout_at(look.min(end), news.recv()).await {
+                Ok(Err(RecvError::Closed)) => return Ok(None),
+                // Many events in a row are one look.
+                Ok(_) => while news.try_recv().is_ok() {},
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// The store, for whoever needs the ports themselves.
+    #[must_use]
+    pub fn stores(&self) -> &Stores {
+        &self.stores
+    }
+}
+
+impl Deref for Windlass {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+impl Builder {
+    /// Works on the store at this URL: `memory:`, `embedded:PATH`, `postgres://…`.
+    #[must_use]
+    pub fn store(self, url: impl Into<String>) -> Builder {
+        Builder { store: Err(url.into()), ..self }
+    }
+
+    /// Works on a store that is open already.
+    #[must_use]
+    pub fn stores(self, stores: Stores) -> Builder {
+        Builder { store: Ok(stores), ..self }
+    }
+
+    /// Stages may call `handler` by `name`. It gets what the stage is told and its arguments, and what it returns
+    /// enters the context.
+    #[must_use]
+    pub fn handler<F, R>(mut self, name: impl Into<String>, handler: F) -> Builder
+    where
+        F: Fn(Told, Json) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Option<Json>, Trouble>> + Send + 'static,
+    {
+        self.setup.handlers.insert(name.into(), Arc::new(handler) as Arc<dyn Handler>);
+        self
+    }
+
+    /// What secrets stand for on this instance.
+    #[must_use]
+    pub fn secrets(mut self, secrets: Secrets) -> Builder {
+        self.setup.secrets = secrets;
+        self
+    }
+
+    /// The programs that `exec` stages may run.
+    #[must_use]
+    pub fn allow_exec(mut self, programs: Allowed) -> Builder {
+        self.setup.exec = programs;
+        self
+    }
+
+    /// The addresses that `http` and `poll` stages may call.
+    #[must_use]
+    pub fn guard(mut self, guard: Guard) -> Builder {
+        self.setup.guard = guard;
+        self
+    }
+
+    /// What events are dated by.
+    #[must_use]
+    pub fn clock(self, clock: impl Clock + 'static) -> Builder {
+        Builder { clock: Arc::new(clock), ..self }
+    }
+
+    /// How it behaves.
+    #[must_use]
+    pub fn options(self, options: Options) -> Builder {
+        Builder { options, ..self }
+    }
+
+    /// Settings of the store.
+    #[must_use]
+    pub fn settings(self, settings: Settings) -> Builder {
+        Builder { settings, ..self }
+    }
+
+    /// Opens the store, begins the lease, and takes up work. What was interrupted stays where it is.
+    pub async fn start(self) -> Result<Windlass, StartError> {
+        let stores = match self.store {
+            Ok(stores) => stores,
+            Err(url) => open(&url.parse()?, &self.settings).await?,
+        };
+        let parts = Parts {
+            instance: self.instance,
+            state: Arc::clone(&stores.state),
+            locks: Arc::clone(&stores.locks),
+            actions: Actions::new(self.setup)?,
+            clock: self.clock,
+            options: self.options,
+            seed: self.seed,
+        };
+        Ok(Windlass { engine: Engine::start(parts).await?, stores })
+    }
+}
+
+/// Not predictable, so that two instances do not draw the same suffixes.
+fn uuid_seed() -> u64 {
+    use std::hash::{BuildHasher as _, Hasher as _};
+    std::hash::RandomState::new().build_hasher().finish()
+}
