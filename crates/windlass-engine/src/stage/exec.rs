@@ -108,9 +108,7 @@ pub(super) async fn run(
     drop(rendering);
     let failed = |error: io::Error| Trouble::stage(used.hide(format!("{program:?} could not be run: {error}")));
     let mut child = command.spawn().map_err(failed)?;
-    let kept = OUTPUT_KEPT_BYTES + used.longest();
-    let tail = TAIL_BYTES + used.longest();
-    let (status, out, err) = carry_out(&mut child, kept, tail).await.map_err(failed)?;
+    let (status, out, err) = carry_out(&mut child, &used).await.map_err(failed)?;
     if status.success() {
         return output(&out, &err, &used).map(|output| Ended::Done(Some(output)));
     }
@@ -158,10 +156,10 @@ impl Drop for Group {
 }
 
 /// Waits for the program and takes what it says. Those it leaves behind in its group are killed.
-async fn carry_out(child: &mut Child, kept: usize, tail: usize) -> io::Result<(ExitStatus, Said, Said)> {
+async fn carry_out(child: &mut Child, used: &Used<'_>) -> io::Result<(ExitStatus, Said, Said)> {
     let group = Group::of(child);
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let (mut out, mut err) = (Said::new(kept, tail), Said::new(kept, tail));
+    let (mut out, mut err) = (Said::nothing(used), Said::nothing(used));
     let status = {
         let mut listen = std::pin::pin!(future::join(out.listen(stdout), err.listen(stderr)));
         let (status, heard_all) = tokio::select! {
@@ -188,7 +186,9 @@ struct Said {
 }
 
 impl Said {
-    fn new(head_max: usize, tail_max: usize) -> Said {
+    /// More is read than is kept, by the longest secret, so that no cut leaves a part of one.
+    fn nothing(used: &Used<'_>) -> Said {
+        let (head_max, tail_max) = (OUTPUT_KEPT_BYTES + used.longest(), TAIL_BYTES + used.longest());
         Said { head: Vec::new(), tail: Vec::new(), all: 0, head_max, tail_max }
     }
 
@@ -209,7 +209,7 @@ impl Said {
         self.tail.drain(..self.tail.len().saturating_sub(self.tail_max));
     }
 
-    /// The beginning, and whether there is more. More was read than is kept, so that no secret is cut in two.
+    /// The beginning, and whether there is more.
     fn kept(&self, used: &Used<'_>) -> (String, bool) {
         let text = String::from_utf8_lossy(&self.head);
         let mut text = used.hide(text).into_owned();
