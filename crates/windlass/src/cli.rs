@@ -123,15 +123,19 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Bench(Bench::Store(args)) => {
             let scale = if args.quick { bench::Scale::QUICK } else { bench::Scale::FULL };
             let scale = bench::Scale { tasks: args.tasks.unwrap_or(scale.tasks), ..scale };
-            let rows =
-                bench::store::run(args.folder.as_deref(), scale, args.only.as_deref(), &settings, &mut show(args.output))?;
+            let rows = bench::store::run(
+                args.folder.as_deref(),
+                scale,
+                args.only.as_deref(),
+                &settings,
+                &mut show(args.output),
+            )?;
             Ok(judged(&rows, args.strict))
         }
         Command::Bench(Bench::Plan(args)) => {
             let scale = if args.quick { bench::plan::Scale::QUICK } else { bench::plan::Scale::FULL };
             let url = args.store.as_deref().map(str::parse).transpose().context("--store")?;
-            let rows =
-                bench::plan::run(url.as_ref(), scale, args.only.as_deref(), &settings, &mut show(args.output))?;
+            let rows = bench::plan::run(url.as_ref(), scale, args.only.as_deref(), &settings, &mut show(args.output))?;
             Ok(judged(&rows, args.strict))
         }
     }

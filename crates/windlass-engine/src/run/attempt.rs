@@ -76,7 +76,7 @@ impl From<Misfit> for Stop {
 
 impl Attempt {
     /// An attempt of a task that was claimed and whose tenant lock was granted, at `asked`, to `holder`.
-    pub(crate) fn new(engine: &Arc<Shared>, row: TaskRow, job: Job, holder: &Holder, asked: Instant) -> Attempt {
+    pub(crate) fn new(engine: &Arc<Shared>, row: TaskRow, job: Job, holder: &Holder, asked: Instant) -> Box<Attempt> {
         let lock_ms = std::time::Duration::from_millis(engine.options.lock_ms);
         let lock_end = Arc::new(Mutex::new(asked + lock_ms));
         let (send, signal) = watch::channel(Signal { control: row.control.clone(), ..Signal::default() });
@@ -95,7 +95,7 @@ impl Attempt {
             unsaved: None,
         };
         locked(&engine.running).insert(row.task.id.clone(), running);
-        Attempt {
+        Box::new(Attempt {
             engine: Arc::clone(engine),
             start: row.control.start,
             ledger: Ledger::new(row.task.status, row.checkpoint),
@@ -106,14 +106,14 @@ impl Attempt {
             signal,
             lock_end,
             resumed: false,
-        }
+        })
     }
 
     /// Carries it out, gives the lock back if the task has ended, and says that it is over.
-    pub(crate) async fn run(mut self) {
+    pub(crate) async fn run(mut self: Box<Self>) {
         match self.carry_out().await {
             Ok(()) => self.ended(),
-            Err(stop) => self.stopped(&stop).await,
+            Err(stop) => Box::pin(self.stopped(&stop)).await,
         }
         let engine = &self.engine;
         engine.touch(&self.task.plan);
@@ -136,7 +136,7 @@ impl Attempt {
         };
         let mut next = self.boundary(vec![begin]).await?;
         let point = match &next {
-            Some(_) => self.resume_point().await?,
+            Some(_) => Box::pin(self.resume_point()).await?,
             None => Point::Onward,
         };
         match (point, &next) {
@@ -159,8 +159,13 @@ impl Attempt {
         Ok(())
     }
 
-    /// One commit: what has happened, and what comes next with it. Answers the stage to run, if any.
-    async fn boundary(&mut self, facts: Vec<Fact>) -> Result<Option<At>, Stop> {
+    /// One commit: what has happened, and what comes next with it. Answers the stage to run, if any. On the
+    /// heap: a task that waits in a stage, perhaps for hours, does not keep room for its next boundary.
+    fn boundary(&mut self, facts: Vec<Fact>) -> impl Future<Output = Result<Option<At>, Stop>> + Send + '_ {
+        Box::pin(self.commit_boundary(facts))
+    }
+
+    async fn commit_boundary(&mut self, facts: Vec<Fact>) -> Result<Option<At>, Stop> {
         if Instant::now() >= *locked(&self.lock_end) {
             return Err(Stop::LockRanOut);
         }

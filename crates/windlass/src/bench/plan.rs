@@ -13,17 +13,17 @@ use windlass_core::plan::PlanStatus;
 use windlass_core::plan::file::{Format, parse};
 use windlass_core::plan::spec::PlanFile;
 use windlass_core::task::status::TaskStatus;
+use windlass_engine::Options;
 use windlass_engine::bus::News;
 use windlass_engine::command::Caller;
 use windlass_engine::command::plan::Verb;
 use windlass_engine::stage::Told;
-use windlass_engine::Options;
 
 use super::store::Report;
 use super::{Row, Timer, limit};
+use crate::Windlass;
 use crate::open::{StoreUrl, open};
 use crate::settings::Settings;
-use crate::Windlass;
 
 /// How much to measure.
 #[derive(Debug, Clone, Copy)]
@@ -216,7 +216,10 @@ impl Bench<'_> {
         let per_plan = calls as f64 / f64::from(self.scale.plans);
         windlass.stop().await;
         let (least, pass) = self.floor(row.per_s);
-        Ok(row.judged(format!("{least} stages/s; {per_plan:.0} store calls a plan, budget 222"), pass && per_plan <= 222.0))
+        Ok(row.judged(
+            format!("{least} stages/s; {per_plan:.0} store calls a plan, budget 222"),
+            pass && per_plan <= 222.0,
+        ))
     }
 
     fn floor(&self, per_s: f64) -> (&'static str, bool) {
@@ -296,7 +299,10 @@ impl Bench<'_> {
         let slowest = timer.slowest_us();
         windlass.stop().await;
         // A stage of 10 ms may have begun just before: the boundary is at most that far away.
-        Ok(row.judged(format!("each PAUSED within 110 ms; the last after {:.0} ms", slowest / 1000.0), slowest <= 110_000.0))
+        Ok(row.judged(
+            format!("each PAUSED within 110 ms; the last after {:.0} ms", slowest / 1000.0),
+            slowest <= 110_000.0,
+        ))
     }
 }
 
