@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) counts: Counts,
     /// Attempts that run here.
     pub(crate) running: Mutex<BTreeMap<TaskId, Running>>,
+    /// How many of them each plan has.
+    by_plan: Mutex<BTreeMap<PlanId, u32>>,
     /// Locks of ended tasks, to be given back.
     pub(crate) to_release: Mutex<Vec<Held>>,
     /// Plans of which a task has ended, or which were changed.
@@ -147,6 +149,7 @@ impl Shared {
             queue: Queue::default(),
             counts: Counts::default(),
             running: Mutex::default(),
+            by_plan: Mutex::default(),
             to_release: Mutex::default(),
             touched: Mutex::default(),
             sweeps: Mutex::default(),
@@ -243,6 +246,26 @@ impl Shared {
     pub(crate) fn touch(&self, plan: &PlanId) {
         if locked(&self.touched).insert(plan.clone()) {
             self.conducting.notify_one();
+        }
+    }
+
+    /// One more task of this plan runs here.
+    pub(crate) fn joined(&self, plan: &PlanId) {
+        *locked(&self.by_plan).entry(plan.clone()).or_default() += 1;
+    }
+
+    /// One less; whether it was the last.
+    pub(crate) fn left(&self, plan: &PlanId) -> bool {
+        let mut by_plan = locked(&self.by_plan);
+        match by_plan.get_mut(plan) {
+            Some(n) if *n > 1 => {
+                *n -= 1;
+                false
+            }
+            _ => {
+                by_plan.remove(plan);
+                true
+            }
         }
     }
 

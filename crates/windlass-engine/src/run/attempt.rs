@@ -94,6 +94,7 @@ impl Attempt {
             lock_end: Arc::clone(&lock_end),
             unsaved: None,
         };
+        engine.joined(&row.task.plan);
         locked(&engine.running).insert(row.task.id.clone(), running);
         Box::new(Attempt {
             engine: Arc::clone(engine),
@@ -116,12 +117,16 @@ impl Attempt {
             Err(stop) => Box::pin(self.stopped(&stop)).await,
         }
         let engine = &self.engine;
-        engine.touch(&self.task.plan);
-        let idle = {
+        let (idle, last) = {
             let mut running = locked(&engine.running);
             running.remove(&self.task.id);
-            running.is_empty()
+            // A plan of which something still runs here cannot be over.
+            let last = engine.left(&self.task.plan);
+            (running.is_empty(), last)
         };
+        if last {
+            engine.touch(&self.task.plan);
+        }
         engine.queue.wake();
         if idle {
             engine.idle.notify_waiters();

@@ -56,21 +56,27 @@ pub(crate) async fn conduct(engine: Arc<Shared>) {
 impl Shared {
     /// Ends those of these plans of which nothing is active any more.
     pub(crate) async fn settle(&self, plans: Vec<PlanId>) -> Result<(), Error> {
-        for chunk in plans.chunks(PAGE_MAX as usize) {
-            let keys: Vec<_> =
-                chunk.iter().flat_map(|plan| [Key::Plan(plan.clone()), Key::Tally(plan.clone())]).collect();
+        for plan in plans {
+            // Counting a plan's tasks costs as much as it has tasks: first whether one of them is active.
+            if self.has_task(&plan, ACTIVE).await? {
+                continue;
+            }
             Counts::add(&self.counts.calls);
-            let rows = self.state.load(&keys).await?;
-            for pair in rows.chunks_exact(2) {
-                if let [Some(Row::Plan(row)), Some(Row::Tally(tally))] = pair
-                    && let Some(fact) = settle(&row.plan, *tally)
-                    && !self.has_asked(&row.plan.id).await?
-                {
-                    self.put_plan(row.clone(), fact).await?;
-                }
+            let rows = self.state.load(&[Key::Plan(plan.clone()), Key::Tally(plan.clone())]).await?;
+            if let [Some(Row::Plan(row)), Some(Row::Tally(tally))] = &rows[..]
+                && let Some(fact) = settle(&row.plan, *tally)
+                && !self.has_asked(&plan).await?
+            {
+                self.put_plan(row.clone(), fact).await?;
             }
         }
         Ok(())
+    }
+
+    async fn has_task(&self, plan: &PlanId, statuses: Statuses) -> Result<bool, Error> {
+        let filter = Filter::Tasks { plan: Some(plan.clone()), tenant: None, statuses, interrupted: false };
+        Counts::add(&self.counts.calls);
+        Ok(!self.state.list(&filter, None, 1).await?.items.is_empty())
     }
 
     /// Whether somebody asked for a task of this plan that has ended: it is about to begin again.
@@ -229,6 +235,10 @@ pub(crate) async fn sweep(engine: Arc<Shared>) {
         }
     }
 }
+
+/// Tasks that hold their plan open.
+const ACTIVE: Statuses =
+    Statuses::of(&[TaskStatus::Pending, TaskStatus::Running, TaskStatus::Paused, TaskStatus::RollingBack]);
 
 /// Tasks that somebody carries out, or would.
 pub(crate) const RUNS: Statuses = Statuses::of(&[TaskStatus::Running, TaskStatus::RollingBack]);

@@ -12,11 +12,14 @@ use windlass_core::id::{PlanId, TaskId};
 use windlass_core::plan::PlanStatus;
 use windlass_core::plan::file::{Format, parse};
 use windlass_core::plan::spec::PlanFile;
+use windlass_core::port::state::{Key, Row as StoreRow};
+use windlass_core::task::command::Command;
 use windlass_core::task::status::TaskStatus;
 use windlass_engine::Options;
 use windlass_engine::bus::News;
 use windlass_engine::command::Caller;
 use windlass_engine::command::plan::Verb;
+use windlass_engine::command::task::{Order, Which};
 use windlass_engine::stage::Told;
 
 use super::store::Report;
@@ -248,22 +251,31 @@ impl Bench<'_> {
         Ok(row.judged(format!("1 commit a stage; {per_stage:.2} made"), per_stage <= 1.0))
     }
 
-    /// Memory of a task that waits in a stage, without its config and context.
+    /// Memory of a task that waits in a stage, without its config and context. First an instance with little room
+    /// brings every task to an approval, where it waits in the store alone; then another lets all of them wait in
+    /// memory at once. What they add is theirs, and what the store keeps of their commits in its write buffer.
     async fn waiting(&self) -> anyhow::Result<Row> {
         let gaps = Arc::new(Gaps::default());
         let tasks = self.scale.tasks;
-        let windlass = self.start("waiting", Options { tasks_max: tasks, ..options() }, &gaps).await?;
+        let small = self.start("waiting", Options { tasks_max: 50, ..options() }, &gaps).await?;
+        let stages = "  - { name: ask, approval: { message: go? } }\n  - { name: wait, sleep: 1h }\n";
+        let plan = create(&small, &plan_of("waiting", tasks, stages, tasks)?).await?;
+        until(&small, &plan, TaskStatus::Paused, tasks).await?;
+        small.stop().await;
+        let stores = small.stores().clone();
+        drop(small);
+        let large =
+            Windlass::builder().stores(stores).options(Options { tasks_max: tasks, ..options() }).start().await?;
+        large.plan(&plan, Verb::Resume, &caller()?).await?;
         let before = super::resident_bytes()?;
-        let file = plan_file("waiting", tasks, 1, "sleep: 1h", tasks)?;
-        let plan = create(&windlass, &file).await?;
-        while windlass.running() < tasks as usize
-            || windlass.view_plan(&plan).await?.tally.of(TaskStatus::Running) < tasks
-        {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        for n in 0..tasks {
+            let which = Which::Task(TaskId::of(&plan, n));
+            large.task(&Order { which, command: Command::Approve, config: None }, &caller()?).await?;
         }
+        until(&large, &plan, TaskStatus::Running, tasks).await?;
         let after = super::resident_bytes()?;
         let each = after.saturating_sub(before) / u64::from(tasks);
-        windlass.stop().await;
+        large.stop().await;
         let timer = Timer::new()?.row(WAITING, self.store(), tasks, "tasks", Duration::from_secs(1));
         let row = Row { bench: "plan", resident_bytes: Some(after), ..timer };
         Ok(row.judged(format!("at most 4096 bytes for each; {each} measured"), each <= 4096))
@@ -275,9 +287,7 @@ impl Bench<'_> {
         let tasks = 1_000.min(self.scale.tasks);
         let windlass = self.start("pause", options(), &gaps).await?;
         let plan = create(&windlass, &plan_file("pause", tasks, 100, "handler: ten-ms", tasks)?).await?;
-        while windlass.view_plan(&plan).await?.tally.of(TaskStatus::Running) < tasks {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        until(&windlass, &plan, TaskStatus::Running, tasks).await?;
         let mut news = windlass.subscribe();
         let began = Instant::now();
         windlass.plan(&plan, Verb::Pause, &caller()?).await?;
@@ -315,11 +325,15 @@ fn caller() -> anyhow::Result<Caller> {
 }
 
 fn plan_file(name: &str, tasks: u32, stages: u32, action: &str, at_once: u32) -> anyhow::Result<PlanFile> {
-    let mut yaml = format!("plan: {name}\nmax_concurrency: {at_once}\nstages:\n");
+    let mut yaml = String::new();
     for n in 0..stages {
         writeln!(yaml, "  - {{ name: stage-{n}, {action} }}")?;
     }
-    yaml += "tasks:\n";
+    plan_of(name, tasks, &yaml, at_once)
+}
+
+fn plan_of(name: &str, tasks: u32, stages: &str, at_once: u32) -> anyhow::Result<PlanFile> {
+    let mut yaml = format!("plan: {name}\nmax_concurrency: {at_once}\nstages:\n{stages}tasks:\n");
     for n in 0..tasks {
         writeln!(yaml, "  - {{ tenant: {name}-{n} }}")?;
     }
@@ -330,10 +344,19 @@ async fn create(windlass: &Windlass, file: &PlanFile) -> anyhow::Result<PlanId> 
     Ok(windlass.create(file, true, &caller()?).await?.plan)
 }
 
+async fn until(windlass: &Windlass, plan: &PlanId, status: TaskStatus, tasks: u32) -> anyhow::Result<()> {
+    while windlass.view_plan(plan).await?.tally.of(status) < tasks {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
 async fn until_ended(windlass: &Windlass, plans: &[PlanId]) -> anyhow::Result<()> {
     for plan in plans {
         loop {
-            let status = windlass.view_plan(plan).await?.plan.status;
+            let rows = windlass.stores().state.load(&[Key::Plan(plan.clone())]).await?;
+            let Some(Some(StoreRow::Plan(row))) = rows.first() else { anyhow::bail!("plan {plan} is gone") };
+            let status = row.plan.status;
             anyhow::ensure!(status != PlanStatus::Failed, "plan {plan} failed: {:?}", windlass.why_plan(plan).await?);
             if status.is_final() {
                 break;
