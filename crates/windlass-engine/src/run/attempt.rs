@@ -135,17 +135,14 @@ impl Attempt {
             return Err(Stop::Broken(format!("nothing was asked of the task, which is {}", self.task.status)));
         };
         let mut next = self.boundary(vec![begin]).await?;
-        let point = match &next {
-            Some(_) => self.resume_point().await?,
-            None => Point::Onward,
-        };
-        match (point, &next) {
-            (Point::Halt(fact), _) => next = self.boundary(vec![fact]).await?,
-            (Point::Invalid(why), Some(at)) => {
-                let failure = self.failure(FailureKind::Persistence, &why, at);
-                next = self.boundary(advance::ended(&self.task, at.clone(), advance::Outcome::Failed(failure))).await?;
-            }
-            _ => {}
+        if self.task.status.is_running() {
+            next = match self.resume_point().await? {
+                Point::Onward if next.is_some() => next,
+                // Every stage was done before: the end comes now, with the context that was read.
+                Point::Onward => self.boundary(Vec::new()).await?,
+                Point::Halt(fact) => self.boundary(vec![fact]).await?,
+                Point::Invalid(why) => self.boundary(self.cannot_go_on(&why, next)?).await?,
+            };
         }
         while let Some(at) = next {
             // What came with the answer takes effect before the announced stage runs.
@@ -157,6 +154,22 @@ impl Attempt {
             next = self.boundary(facts).await?;
         }
         Ok(())
+    }
+
+    /// The task fails where it stands: in the stage that is announced, or after its last one.
+    fn cannot_go_on(&self, why: &str, next: Option<At>) -> Result<Vec<Fact>, Stop> {
+        let failed = |at: &At| self.failure(FailureKind::Persistence, why, at);
+        match (next, self.job.work.names.last()) {
+            (Some(at), _) => {
+                let failure = failed(&at);
+                Ok(advance::ended(&self.task, at, advance::Outcome::Failed(failure)))
+            }
+            (None, Some(stage)) => {
+                let at = At { index: self.task.completed, stage: stage.clone() };
+                Ok(vec![Fact::TaskFailed { failure: failed(&at) }])
+            }
+            (None, None) => Err(Stop::Broken(why.to_owned())),
+        }
     }
 
     /// One commit: what has happened, and what comes next with it. Answers the stage to run, if any.
@@ -178,11 +191,15 @@ impl Attempt {
             if let Fact::StageStarted(at) = &fact {
                 next = Some(at.clone());
             }
-            task = self.happened(task, fact, now, &mut events)?;
+            // The first commit only begins: no task ends before its checkpoint was read.
+            if next.is_some() || self.resumed {
+                task = self.happened(task, fact, now, &mut events)?;
+            }
         }
         let checkpoint = self.checkpoint_put(&task, now);
         self.commit(task, checkpoint, events).await?;
-        Ok(next)
+        // What could not be stored may have failed meanwhile.
+        Ok(next.filter(|_| self.task.status.is_running()))
     }
 
     /// Applies a fact to the task, and to the checkpoint what it says of stages.
