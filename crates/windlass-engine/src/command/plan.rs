@@ -314,6 +314,9 @@ impl Shared {
                     crate::shared::locked(&self.to_release).push(held);
                     self.releasing.notify_one();
                 }
+                if let Some(ask) = &step.ask {
+                    self.set_control(&ask.task, &stepped.control);
+                }
                 self.tell(step.events, stepped.seq, true);
             }
         }

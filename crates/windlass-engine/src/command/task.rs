@@ -11,7 +11,7 @@ use windlass_core::plan::{Plan, PlanStatus};
 use windlass_core::port::Refusal;
 use windlass_core::port::lock::Tenant;
 use windlass_core::port::state::{
-    Ask, CheckpointPut, Key, Op, PlanPut, PlanRow, Row, Step, TaskPut, TaskRow, TenantRow, Writer,
+    Ask, CheckpointPut, Key, Op, PlanPut, PlanRow, Row, Step, Stepped, TaskPut, TaskRow, TenantRow, Writer,
 };
 use windlass_core::projection::{apply, apply_plan};
 use windlass_core::task::command::{Command, Decision, Standing, decide};
@@ -99,7 +99,7 @@ impl Shared {
             let step = self.task_step(&found, &decision, order, caller, op.clone(), &done)?;
             match self.commit_one(&step).await? {
                 Ok(stepped) => {
-                    self.after_task(&found, &decision, &step, stepped.seq);
+                    self.after_task(&found, &decision, &step, &stepped);
                     return Ok(done);
                 }
                 // Somebody else wrote in between, or is about to begin the task: look again.
@@ -272,10 +272,12 @@ impl Shared {
     }
 
     /// Wakes whom it concerns, and tells what has happened.
-    fn after_task(&self, found: &Found, decision: &Decision, step: &Step, seq: u64) {
+    fn after_task(&self, found: &Found, decision: &Decision, step: &Step, stepped: &Stepped) {
         let id = &found.row.task.id;
         let about_task: Vec<_> = step.events.iter().filter(|event| event.task.is_some()).cloned().collect();
-        self.tell(about_task, seq, true);
+        self.tell(about_task, stepped.seq, true);
+        // An attempt that runs here knows before its next boundary; others are woken.
+        self.set_control(id, &stepped.control);
         self.asked.notify_one();
         if step.plan.is_some() && step.events.iter().any(|event| matches!(event.fact, Fact::PlanPaused)) {
             self.plan_was_paused(&found.plan.plan.id, found.job.plan.spec.on_failure);
