@@ -1,4 +1,9 @@
 //! The engine on real stores.
 
+mod flaky;
+mod people;
+mod retrying;
+mod rolling_back;
 mod runs;
+mod script;
 mod world;
