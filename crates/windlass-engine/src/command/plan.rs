@@ -379,7 +379,7 @@ impl Shared {
             Counts::add(&self.counts.calls);
             for lock in self.locks.load(chunk).await? {
                 let Some(holder) = lock.holder.filter(|holder| Some(&holder.plan) != plan) else { continue };
-                if conflicts.len() < 20 && !self.is_left_behind(&holder).await {
+                if conflicts.len() < 20 && !self.is_left_behind(&holder).await? {
                     conflicts.push(Refusal::Held(holder).to_string());
                 }
             }

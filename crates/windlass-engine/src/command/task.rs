@@ -387,7 +387,7 @@ impl Shared {
         Counts::add(&self.counts.calls);
         let lock = self.locks.load(std::slice::from_ref(&row.task.tenant)).await?.pop();
         let lock = lock.unwrap_or(Tenant { tenant: row.task.tenant.clone(), holder: None, freeze: None });
-        let lock = self.without_left_behind(lock).await;
+        let lock = self.without_left_behind(lock).await?;
         let now = self.store_now();
         let retry_limit = job.spec.retry_limit.or(job.plan.spec.retry_limit).unwrap_or(self.options.retry_limit);
         Ok(Found {
@@ -406,13 +406,13 @@ impl Shared {
     }
 
     /// A lock whose task has ended is nobody's.
-    async fn without_left_behind(&self, mut lock: Tenant) -> Tenant {
+    async fn without_left_behind(&self, mut lock: Tenant) -> Result<Tenant, Error> {
         if let Some(holder) = &lock.holder
-            && self.is_left_behind(holder).await
+            && self.is_left_behind(holder).await?
         {
             lock.holder = None;
         }
-        lock
+        Ok(lock)
     }
 
     /// Whether nobody alive conducts the plan.

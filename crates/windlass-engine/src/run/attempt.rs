@@ -18,7 +18,7 @@ use windlass_core::port::PortError;
 use windlass_core::port::state::{CheckpointPut, Key, PlanRow, Row, TaskRow};
 use windlass_core::projection::{Misfit, apply};
 use windlass_core::task::status::TaskStatus;
-use windlass_core::task::{AttemptKind, Cause, Hold, Start, Task, advance};
+use windlass_core::task::{Cause, Hold, Start, Task, advance};
 use windlass_core::time::Ms;
 
 use super::ledger::Ledger;
@@ -39,6 +39,10 @@ pub(crate) struct Attempt {
     /// When the tenant lock may have run out, by a clock that nobody sets.
     pub(super) lock_end: Arc<Mutex<Instant>>,
     start: Option<Start>,
+    /// A person named the task while its plan handed out nothing.
+    named: bool,
+    /// What others tell it, until it is known as running here.
+    tell: watch::Sender<Signal>,
     /// The checkpoint was read: before that it is the store's alone.
     resumed: bool,
 }
@@ -76,25 +80,22 @@ impl From<Misfit> for Stop {
 
 impl Attempt {
     /// An attempt of a task that was claimed and whose tenant lock was granted, at `asked`, to `holder`.
-    pub(crate) fn new(engine: &Arc<Shared>, row: TaskRow, job: Job, holder: &Holder, asked: Instant) -> Attempt {
+    pub(crate) fn new(
+        engine: &Arc<Shared>,
+        row: TaskRow,
+        job: Job,
+        holder: &Holder,
+        asked: Instant,
+        named: bool,
+    ) -> Attempt {
         let lock_ms = std::time::Duration::from_millis(engine.options.lock_ms);
         let lock_end = Arc::new(Mutex::new(asked + lock_ms));
-        let (send, signal) = watch::channel(Signal { control: row.control.clone(), ..Signal::default() });
+        let (tell, signal) = watch::channel(Signal { control: row.control.clone(), ..Signal::default() });
         let now = engine.clock.now();
         let mut checkpoint = Box::new(Checkpoint::new(row.task.pass, now));
         if let Some(context) = &row.task.context {
             checkpoint.context_data = context.clone();
         }
-        let running = Running {
-            tenant: row.task.tenant.clone(),
-            plan: row.task.plan.clone(),
-            fence: holder.fence,
-            since: now,
-            signal: send,
-            lock_end: Arc::clone(&lock_end),
-            unsaved: None,
-        };
-        locked(&engine.running).insert(row.task.id.clone(), running);
         Attempt {
             engine: Arc::clone(engine),
             start: row.control.start,
@@ -105,8 +106,23 @@ impl Attempt {
             fence: holder.fence,
             signal,
             lock_end,
+            named,
+            tell,
             resumed: false,
         }
+    }
+
+    /// From now on it is known as running here.
+    pub(crate) fn enter(&self) {
+        let running = Running {
+            tenant: self.task.tenant.clone(),
+            plan: self.task.plan.clone(),
+            fence: self.fence,
+            signal: self.tell.clone(),
+            lock_end: Arc::clone(&self.lock_end),
+            unsaved: None,
+        };
+        locked(&self.engine.running).insert(self.task.id.clone(), running);
     }
 
     /// Carries it out, gives the lock back if the task has ended, and says that it is over.
@@ -119,7 +135,10 @@ impl Attempt {
         engine.touch(&self.task.plan);
         let idle = {
             let mut running = locked(&engine.running);
-            running.remove(&self.task.id);
+            // The next attempt of the same task may have begun since the last commit.
+            if running.get(&self.task.id).is_some_and(|here| here.fence == self.fence) {
+                running.remove(&self.task.id);
+            }
             running.is_empty()
         };
         engine.queue.wake();
@@ -298,11 +317,10 @@ impl Attempt {
     /// A plan that was paused or cancelled while this task was being claimed has not asked it to stop:
     /// it had not begun.
     fn plan_halts(&self, row: &PlanRow) -> Option<Fact> {
-        let first = self.task.attempt.is_some_and(|attempt| attempt.kind == AttemptKind::First);
-        let resumed = self.start.is_some();
         match row.plan.status {
             _ if row.plan.cancelled && !row.plan.status.is_final() => Some(Fact::TaskCancelled { cause: Cause::Plan }),
-            PlanStatus::Paused if first && !resumed => Some(Fact::TaskPaused { cause: Cause::Plan }),
+            // What was named was asked for while the plan was paused, or nobody conducted it.
+            PlanStatus::Paused if !self.named => Some(Fact::TaskPaused { cause: Cause::Plan }),
             _ => None,
         }
     }
@@ -379,7 +397,7 @@ impl Attempt {
             Counts::add(&self.engine.counts.lost);
             self.engine.bus.tell(News::TaskLost { task: self.task.id.clone(), why });
         }
-        self.engine.let_go(&self.task.id).await;
+        self.engine.let_go(&self.task.id, self.fence).await;
         let (plan, task) = (self.task.plan.clone(), self.task.id.clone());
         self.engine.bus.tell(News::TaskInterrupted { plan, task });
     }
