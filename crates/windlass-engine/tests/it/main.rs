@@ -1,5 +1,6 @@
 //! The engine on real stores.
 
+mod conflict;
 mod flaky;
 mod people;
 mod retrying;

@@ -100,10 +100,7 @@ async fn two_failures_in_a_row_keep_the_place_and_both_are_remembered() {
     world.script.heal("acme/b");
     world.task("acme", retry(RetryFrom::Start)).await.unwrap();
     world.until_plan(&id, PlanStatus::Completed).await;
-    assert_eq!(
-        world.script.take(),
-        ["acme/b/1 \"new\"", "acme/a/2 \"new\"", "acme/b/2 \"new\"", "acme/c/2 \"new\""]
-    );
+    assert_eq!(world.script.take(), ["acme/b/1 \"new\"", "acme/a/2 \"new\"", "acme/b/2 \"new\"", "acme/c/2 \"new\""]);
     assert_eq!(world.view("acme").await.task.retries, 2);
 }
 
@@ -156,7 +153,8 @@ async fn a_task_that_a_conflict_skipped_is_retried_with_a_new_config() {
     world.script.take();
     let which = crate::world::nth(&second, 0);
     let config = Some(windlass_core::json::Json::parse("\"newer\"").unwrap());
-    let order = windlass_engine::command::task::Order { config, ..crate::world::order(which, retry(RetryFrom::Checkpoint)) };
+    let order =
+        windlass_engine::command::task::Order { config, ..crate::world::order(which, retry(RetryFrom::Checkpoint)) };
     world.engine.task(&order, &crate::world::by("bob")).await.unwrap();
     world.until_plan(&second, PlanStatus::Completed).await;
     assert_eq!(world.script.take(), ["acme/a/1 \"newer\""]);
