@@ -77,7 +77,6 @@ pub(crate) struct Running {
     pub(crate) tenant: TenantId,
     pub(crate) plan: PlanId,
     pub(crate) fence: Fence,
-    pub(crate) since: Ms,
     pub(crate) signal: watch::Sender<Signal>,
     pub(crate) lock_end: Arc<Mutex<tokio::time::Instant>>,
     /// Its state as it is in memory, while the store does not have it.

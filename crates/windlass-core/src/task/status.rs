@@ -125,12 +125,12 @@ impl TaskStatus {
         matches!(self, Pending | Running | Paused | RollingBack)
     }
 
-    /// Whether a task that stood in `self` may be stored as `to`: by a move of the table, or
-    /// because it goes on running (a boundary), or pending and paused ones are annotated.
+    /// Whether a task that stood in `self` may be stored as `to`: by a move of the table, or because it
+    /// stays where it is. One that runs comes to a boundary; one that rests, ended ones included, gets a
+    /// new config, or is claimed for an attempt and given back because its tenant is locked.
     #[must_use]
     pub fn may_become(self, to: TaskStatus) -> bool {
-        let stays = self == to && (self.is_active() || matches!(self, Failed | RollbackFailed));
-        stays || Move::ALL.iter().any(|by| after(self, *by) == Some(to))
+        self == to || Move::ALL.iter().any(|by| after(self, *by) == Some(to))
     }
 }
 

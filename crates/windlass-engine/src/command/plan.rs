@@ -314,6 +314,9 @@ impl Shared {
                     crate::shared::locked(&self.to_release).push(held);
                     self.releasing.notify_one();
                 }
+                if let Some(ask) = &step.ask {
+                    self.set_control(&ask.task, &stepped.control);
+                }
                 self.tell(step.events, stepped.seq, true);
             }
         }
@@ -376,7 +379,7 @@ impl Shared {
             Counts::add(&self.counts.calls);
             for lock in self.locks.load(chunk).await? {
                 let Some(holder) = lock.holder.filter(|holder| Some(&holder.plan) != plan) else { continue };
-                if conflicts.len() < 20 && !self.is_left_behind(&holder).await {
+                if conflicts.len() < 20 && !self.is_left_behind(&holder).await? {
                     conflicts.push(Refusal::Held(holder).to_string());
                 }
             }

@@ -11,7 +11,7 @@ use windlass_core::plan::{Plan, PlanStatus};
 use windlass_core::port::Refusal;
 use windlass_core::port::lock::Tenant;
 use windlass_core::port::state::{
-    Ask, CheckpointPut, Key, Op, PlanPut, PlanRow, Row, Step, TaskPut, TaskRow, TenantRow, Writer,
+    Ask, CheckpointPut, Key, Op, PlanPut, PlanRow, Row, Step, Stepped, TaskPut, TaskRow, TenantRow, Writer,
 };
 use windlass_core::projection::{apply, apply_plan};
 use windlass_core::task::command::{Command, Decision, Standing, decide};
@@ -99,7 +99,7 @@ impl Shared {
             let step = self.task_step(&found, &decision, order, caller, op.clone(), &done)?;
             match self.commit_one(&step).await? {
                 Ok(stepped) => {
-                    self.after_task(&found, &decision, &step, stepped.seq);
+                    self.after_task(&found, &decision, &step, &stepped);
                     return Ok(done);
                 }
                 // Somebody else wrote in between, or is about to begin the task: look again.
@@ -272,10 +272,12 @@ impl Shared {
     }
 
     /// Wakes whom it concerns, and tells what has happened.
-    fn after_task(&self, found: &Found, decision: &Decision, step: &Step, seq: u64) {
+    fn after_task(&self, found: &Found, decision: &Decision, step: &Step, stepped: &Stepped) {
         let id = &found.row.task.id;
         let about_task: Vec<_> = step.events.iter().filter(|event| event.task.is_some()).cloned().collect();
-        self.tell(about_task, seq, true);
+        self.tell(about_task, stepped.seq, true);
+        // An attempt that runs here knows before its next boundary; others are woken.
+        self.set_control(id, &stepped.control);
         self.asked.notify_one();
         if step.plan.is_some() && step.events.iter().any(|event| matches!(event.fact, Fact::PlanPaused)) {
             self.plan_was_paused(&found.plan.plan.id, found.job.plan.spec.on_failure);
@@ -385,7 +387,7 @@ impl Shared {
         Counts::add(&self.counts.calls);
         let lock = self.locks.load(std::slice::from_ref(&row.task.tenant)).await?.pop();
         let lock = lock.unwrap_or(Tenant { tenant: row.task.tenant.clone(), holder: None, freeze: None });
-        let lock = self.without_left_behind(lock).await;
+        let lock = self.without_left_behind(lock).await?;
         let now = self.store_now();
         let retry_limit = job.spec.retry_limit.or(job.plan.spec.retry_limit).unwrap_or(self.options.retry_limit);
         Ok(Found {
@@ -404,13 +406,13 @@ impl Shared {
     }
 
     /// A lock whose task has ended is nobody's.
-    async fn without_left_behind(&self, mut lock: Tenant) -> Tenant {
+    async fn without_left_behind(&self, mut lock: Tenant) -> Result<Tenant, Error> {
         if let Some(holder) = &lock.holder
-            && self.is_left_behind(holder).await
+            && self.is_left_behind(holder).await?
         {
             lock.holder = None;
         }
-        lock
+        Ok(lock)
     }
 
     /// Whether nobody alive conducts the plan.

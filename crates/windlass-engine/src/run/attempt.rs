@@ -18,7 +18,7 @@ use windlass_core::port::PortError;
 use windlass_core::port::state::{CheckpointPut, Key, PlanRow, Row, TaskRow};
 use windlass_core::projection::{Misfit, apply};
 use windlass_core::task::status::TaskStatus;
-use windlass_core::task::{AttemptKind, Cause, Hold, Start, Task, advance};
+use windlass_core::task::{Cause, Hold, Start, Task, advance};
 use windlass_core::time::Ms;
 
 use super::ledger::Ledger;
@@ -39,6 +39,10 @@ pub(crate) struct Attempt {
     /// When the tenant lock may have run out, by a clock that nobody sets.
     pub(super) lock_end: Arc<Mutex<Instant>>,
     start: Option<Start>,
+    /// A person named the task while its plan handed out nothing.
+    named: bool,
+    /// What others tell it, until it is known as running here.
+    tell: watch::Sender<Signal>,
     /// The checkpoint was read: before that it is the store's alone.
     resumed: bool,
 }
@@ -76,26 +80,22 @@ impl From<Misfit> for Stop {
 
 impl Attempt {
     /// An attempt of a task that was claimed and whose tenant lock was granted, at `asked`, to `holder`.
-    pub(crate) fn new(engine: &Arc<Shared>, row: TaskRow, job: Job, holder: &Holder, asked: Instant) -> Box<Attempt> {
+    pub(crate) fn new(
+        engine: &Arc<Shared>,
+        row: TaskRow,
+        job: Job,
+        holder: &Holder,
+        asked: Instant,
+        named: bool,
+    ) -> Box<Attempt> {
         let lock_ms = std::time::Duration::from_millis(engine.options.lock_ms);
         let lock_end = Arc::new(Mutex::new(asked + lock_ms));
-        let (send, signal) = watch::channel(Signal { control: row.control.clone(), ..Signal::default() });
+        let (tell, signal) = watch::channel(Signal { control: row.control.clone(), ..Signal::default() });
         let now = engine.clock.now();
         let mut checkpoint = Box::new(Checkpoint::new(row.task.pass, now));
         if let Some(context) = &row.task.context {
             checkpoint.context_data = context.clone();
         }
-        let running = Running {
-            tenant: row.task.tenant.clone(),
-            plan: row.task.plan.clone(),
-            fence: holder.fence,
-            since: now,
-            signal: send,
-            lock_end: Arc::clone(&lock_end),
-            unsaved: None,
-        };
-        engine.joined(&row.task.plan);
-        locked(&engine.running).insert(row.task.id.clone(), running);
         Box::new(Attempt {
             engine: Arc::clone(engine),
             start: row.control.start,
@@ -106,8 +106,24 @@ impl Attempt {
             fence: holder.fence,
             signal,
             lock_end,
+            named,
+            tell,
             resumed: false,
         })
+    }
+
+    /// From now on it is known as running here.
+    pub(crate) fn enter(&self) {
+        let running = Running {
+            tenant: self.task.tenant.clone(),
+            plan: self.task.plan.clone(),
+            fence: self.fence,
+            signal: self.tell.clone(),
+            lock_end: Arc::clone(&self.lock_end),
+            unsaved: None,
+        };
+        self.engine.joined(&self.task.plan);
+        locked(&self.engine.running).insert(self.task.id.clone(), running);
     }
 
     /// Carries it out, gives the lock back if the task has ended, and says that it is over.
@@ -119,10 +135,12 @@ impl Attempt {
         let engine = &self.engine;
         let (idle, last) = {
             let mut running = locked(&engine.running);
-            running.remove(&self.task.id);
+            // The next attempt of the same task may have begun since the last commit.
+            if running.get(&self.task.id).is_some_and(|here| here.fence == self.fence) {
+                running.remove(&self.task.id);
+            }
             // A plan of which something still runs here cannot be over.
-            let last = engine.left(&self.task.plan);
-            (running.is_empty(), last)
+            (running.is_empty(), engine.left(&self.task.plan))
         };
         if last {
             engine.touch(&self.task.plan);
@@ -140,17 +158,14 @@ impl Attempt {
             return Err(Stop::Broken(format!("nothing was asked of the task, which is {}", self.task.status)));
         };
         let mut next = self.boundary(vec![begin]).await?;
-        let point = match &next {
-            Some(_) => Box::pin(self.resume_point()).await?,
-            None => Point::Onward,
-        };
-        match (point, &next) {
-            (Point::Halt(fact), _) => next = self.boundary(vec![fact]).await?,
-            (Point::Invalid(why), Some(at)) => {
-                let failure = self.failure(FailureKind::Persistence, &why, at);
-                next = self.boundary(advance::ended(&self.task, at.clone(), advance::Outcome::Failed(failure))).await?;
-            }
-            _ => {}
+        if self.task.status.is_running() {
+            next = match Box::pin(self.resume_point()).await? {
+                Point::Onward if next.is_some() => next,
+                // Every stage was done before: the end comes now, with the context that was read.
+                Point::Onward => self.boundary(Vec::new()).await?,
+                Point::Halt(fact) => self.boundary(vec![fact]).await?,
+                Point::Invalid(why) => self.boundary(self.cannot_go_on(&why, next)?).await?,
+            };
         }
         while let Some(at) = next {
             // What came with the answer takes effect before the announced stage runs.
@@ -162,6 +177,22 @@ impl Attempt {
             next = self.boundary(facts).await?;
         }
         Ok(())
+    }
+
+    /// The task fails where it stands: in the stage that is announced, or after its last one.
+    fn cannot_go_on(&self, why: &str, next: Option<At>) -> Result<Vec<Fact>, Stop> {
+        let failed = |at: &At| self.failure(FailureKind::Persistence, why, at);
+        match (next, self.job.work.names.last()) {
+            (Some(at), _) => {
+                let failure = failed(&at);
+                Ok(advance::ended(&self.task, at, advance::Outcome::Failed(failure)))
+            }
+            (None, Some(stage)) => {
+                let at = At { index: self.task.completed, stage: stage.clone() };
+                Ok(vec![Fact::TaskFailed { failure: failed(&at) }])
+            }
+            (None, None) => Err(Stop::Broken(why.to_owned())),
+        }
     }
 
     /// One commit: what has happened, and what comes next with it. Answers the stage to run, if any. On the
@@ -188,11 +219,15 @@ impl Attempt {
             if let Fact::StageStarted(at) = &fact {
                 next = Some(at.clone());
             }
-            task = self.happened(task, fact, now, &mut events)?;
+            // The first commit only begins: no task ends before its checkpoint was read.
+            if next.is_some() || self.resumed {
+                task = self.happened(task, fact, now, &mut events)?;
+            }
         }
         let checkpoint = self.checkpoint_put(&task, now);
         self.commit(task, checkpoint, events).await?;
-        Ok(next)
+        // What could not be stored may have failed meanwhile.
+        Ok(next.filter(|_| self.task.status.is_running()))
     }
 
     /// Applies a fact to the task, and to the checkpoint what it says of stages.
@@ -291,11 +326,10 @@ impl Attempt {
     /// A plan that was paused or cancelled while this task was being claimed has not asked it to stop:
     /// it had not begun.
     fn plan_halts(&self, row: &PlanRow) -> Option<Fact> {
-        let first = self.task.attempt.is_some_and(|attempt| attempt.kind == AttemptKind::First);
-        let resumed = self.start.is_some();
         match row.plan.status {
             _ if row.plan.cancelled && !row.plan.status.is_final() => Some(Fact::TaskCancelled { cause: Cause::Plan }),
-            PlanStatus::Paused if first && !resumed => Some(Fact::TaskPaused { cause: Cause::Plan }),
+            // What was named was asked for while the plan was paused, or nobody conducted it.
+            PlanStatus::Paused if !self.named => Some(Fact::TaskPaused { cause: Cause::Plan }),
             _ => None,
         }
     }
@@ -372,7 +406,7 @@ impl Attempt {
             Counts::add(&self.engine.counts.lost);
             self.engine.bus.tell(News::TaskLost { task: self.task.id.clone(), why });
         }
-        self.engine.let_go(&self.task.id).await;
+        self.engine.let_go(&self.task.id, self.fence).await;
         let (plan, task) = (self.task.plan.clone(), self.task.id.clone());
         self.engine.bus.tell(News::TaskInterrupted { plan, task });
     }

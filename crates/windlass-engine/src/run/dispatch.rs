@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use windlass_core::event::Fact;
+use windlass_core::fence::Fence;
 use windlass_core::id::{TaskId, TenantId};
 use windlass_core::lock::{Acquire, Held, Holder};
 use windlass_core::plan::spec::OnConflict;
@@ -27,8 +28,11 @@ use crate::shared::{Counts, Shared, locked};
 pub(crate) struct Queue {
     /// Tasks that a person asked for in a plan that hands out nothing.
     named: Mutex<VecDeque<TaskId>>,
-    /// Tasks that wait for their tenant: when it is free they are ready again at once.
-    waiting: Mutex<BTreeMap<TenantId, TaskId>>,
+    /// Tasks that wait for their tenant, and whether they were named: when it is free they are ready
+    /// again at once.
+    waiting: Mutex<BTreeMap<(TenantId, TaskId), bool>>,
+    /// One more waits: its tenant may have become free before it was known to wait.
+    waits: Notify,
     wake: Notify,
 }
 
@@ -60,8 +64,8 @@ pub(crate) async fn dispatch(engine: Arc<Shared>) {
             continue;
         }
         match take(&engine, room.min(TAKE_MAX), &mut mark).await {
-            Ok(rows) if rows.is_empty() => wait(&engine, mark).await,
-            Ok(rows) => engine.begin(rows).await,
+            Ok(taken) if taken.rows.is_empty() => wait(&engine, mark).await,
+            Ok(taken) => engine.begin(taken).await,
             Err(PortError::Unavailable(why)) => {
                 engine.store_is_down(&why);
                 engine.health.up().await;
@@ -74,8 +78,15 @@ pub(crate) async fn dispatch(engine: Arc<Shared>) {
     }
 }
 
+/// Tasks that are this instance's now.
+struct Taken {
+    rows: Vec<TaskRow>,
+    /// A person named them: their plan need not hand out anything.
+    named: bool,
+}
+
 /// What a person named first, then what is ready.
-async fn take(engine: &Shared, room: usize, mark: &mut Mark) -> Result<Vec<TaskRow>, PortError> {
+async fn take(engine: &Shared, room: usize, mark: &mut Mark) -> Result<Taken, PortError> {
     // Before looking: a change that comes while we look is not missed.
     *mark = engine.state.changed(*mark, 0).await?;
     let named: Vec<_> = {
@@ -83,23 +94,41 @@ async fn take(engine: &Shared, room: usize, mark: &mut Mark) -> Result<Vec<TaskR
         let n = named.len().min(room);
         named.drain(..n).collect()
     };
-    let instance = engine.instance.clone();
     if !named.is_empty() {
-        Counts::add(&engine.counts.calls);
-        let rows = engine.state.take(&Take { instance, which: Which::Named(named.clone()) }).await;
-        return match rows {
-            Ok(rows) => Ok(rows.into_iter().flatten().filter(|row| row.control.start.is_some()).collect()),
-            Err(error) => {
-                locked(&engine.queue.named).extend(named);
-                Err(error)
-            }
-        };
+        let rows = take_named(engine, named).await?;
+        return Ok(Taken { rows, named: true });
     }
     Counts::add(&engine.counts.calls);
     let which = Which::Ready { plan: None, limit: u32::try_from(room).unwrap_or(u32::MAX) };
-    let rows = engine.state.take(&Take { instance, which }).await?;
+    let rows = engine.state.take(&Take { instance: engine.instance.clone(), which }).await?;
     // Without a lease nothing is taken; the next beat begins one.
-    Ok(rows.into_iter().flatten().collect())
+    Ok(Taken { rows: rows.into_iter().flatten().collect(), named: false })
+}
+
+async fn take_named(engine: &Shared, named: Vec<TaskId>) -> Result<Vec<TaskRow>, PortError> {
+    Counts::add(&engine.counts.calls);
+    let take = Take { instance: engine.instance.clone(), which: Which::Named(named.clone()) };
+    let answers = match engine.state.take(&take).await {
+        Ok(answers) => answers,
+        Err(error) => {
+            locked(&engine.queue.named).extend(named);
+            return Err(error);
+        }
+    };
+    let mut rows = Vec::new();
+    for (id, answer) in named.into_iter().zip(answers) {
+        match answer {
+            // It was taken before, and is about to begin.
+            Ok(row) if locked(&engine.running).get(&id).is_some_and(|here| here.fence > row.task.fence) => {}
+            Ok(row) if row.control.start.is_some() => rows.push(row),
+            // What was asked for has begun elsewhere, and ended there: it is not ours to begin.
+            Ok(row) => engine.let_go(&id, row.task.fence).await,
+            // The next beat begins a lease.
+            Err(Refusal::NoLease(_)) => locked(&engine.queue.named).push_back(id),
+            Err(refusal) => tracing::info!(task = %id, %refusal, "it is not taken"),
+        }
+    }
+    Ok(rows)
 }
 
 async fn wait(engine: &Shared, mark: Mark) {
@@ -119,7 +148,8 @@ async fn wait(engine: &Shared, mark: Mark) {
 
 impl Shared {
     /// Locks the tenants of claimed tasks and starts an attempt for each that is granted its own.
-    async fn begin(self: &Arc<Self>, rows: Vec<TaskRow>) {
+    async fn begin(self: &Arc<Self>, taken: Taken) {
+        let Taken { rows, named } = taken;
         let tasks: Vec<_> = rows.iter().map(|row| (row.task.id.clone(), row.task.plan.clone())).collect();
         let asked = Instant::now();
         let granted = self.acquire(rows.iter().map(|row| &row.task)).await;
@@ -136,17 +166,18 @@ impl Shared {
                 continue;
             };
             match granted {
-                Ok(holder) => self.start(row, job, &holder, asked),
-                Err(refusal) => self.not_granted(row, job, refusal).await,
+                Ok(holder) => self.start(Attempt::new(self, row, job, &holder, asked, named)),
+                Err(refusal) => self.not_granted(row, job, refusal, named).await,
             }
         }
     }
 
-    fn start(self: &Arc<Self>, row: TaskRow, job: Job, holder: &Holder, asked: Instant) {
-        if self.is_stopping() {
-            return;
+    fn start(&self, attempt: Box<Attempt>) {
+        // The lease ends with the engine, and the claim with the lease.
+        if !self.is_stopping() {
+            attempt.enter();
+            self.spawn(attempt.run());
         }
-        self.spawn(Attempt::new(self, row, job, holder, asked).run());
     }
 
     /// Asks for tenants until the store answers: locks never degrade, so nothing new starts before.
@@ -175,38 +206,43 @@ impl Shared {
     }
 
     /// The tenant is locked or frozen: what the plan says happens, or the task waits for it.
-    async fn not_granted(self: &Arc<Self>, row: TaskRow, job: Job, refusal: Refusal) {
+    async fn not_granted(self: &Arc<Self>, row: TaskRow, job: Job, refusal: Refusal, named: bool) {
         let skips = job.plan.spec.on_conflict != OnConflict::Wait && row.control.start.is_none();
         match refusal {
             Refusal::Held(holder) => {
-                if self.is_left_behind(&holder).await {
+                let left_behind = loop {
+                    match self.is_left_behind(&holder).await {
+                        Ok(left_behind) => break left_behind,
+                        Err(error) => self.outlast(&error).await,
+                    }
+                };
+                if left_behind {
                     let asked = Instant::now();
                     self.give_lock_back(&[held(&holder)]).await;
                     match self.acquire(std::iter::once(&row.task)).await.pop() {
-                        Some(Ok(holder)) => return self.start(row, job, &holder, asked),
-                        _ => return self.wait_for_tenant(row).await,
+                        Some(Ok(holder)) => {
+                            return self.start(Attempt::new(self, row, job, &holder, asked, named));
+                        }
+                        _ => return self.wait_for_tenant(row, named).await,
                     }
                 }
                 match skips {
                     true => self.skip(row, &holder).await,
-                    false => self.wait_for_tenant(row).await,
+                    false => self.wait_for_tenant(row, named).await,
                 }
             }
-            _ => self.wait_for_tenant(row).await,
+            _ => self.wait_for_tenant(row, named).await,
         }
     }
 
     /// Whether the lock belongs to a task that has ended: a crash, or a moment, lies between its end and
     /// the lock's. A lock younger than the task's last attempt belongs to one that is about to begin.
-    pub(crate) async fn is_left_behind(&self, holder: &Holder) -> bool {
+    pub(crate) async fn is_left_behind(&self, holder: &Holder) -> Result<bool, PortError> {
         Counts::add(&self.counts.calls);
-        match self.state.load(&[Key::Task(holder.task.clone())]).await {
-            Ok(mut rows) => match rows.pop().flatten() {
-                Some(Row::Task(row)) => !row.task.status.is_active() && holder.fence <= row.task.fence,
-                _ => true,
-            },
-            Err(_) => false,
-        }
+        Ok(match self.state.load(&[Key::Task(holder.task.clone())]).await?.pop().flatten() {
+            Some(Row::Task(row)) => !row.task.status.is_active() && holder.fence <= row.task.fence,
+            _ => true,
+        })
     }
 
     async fn skip(&self, row: TaskRow, holder: &Holder) {
@@ -223,12 +259,13 @@ impl Shared {
     }
 
     /// The task waits for its tenant without a slot.
-    async fn wait_for_tenant(&self, row: TaskRow) {
+    async fn wait_for_tenant(&self, row: TaskRow, named: bool) {
         let mut task = row.task.clone();
         (task.owner, task.ready_at) = (None, self.clock.now().plus(LOCKED_MS));
         let (tenant, id) = (task.tenant.clone(), task.id.clone());
         self.put_claimed(&row, task, Vec::new()).await;
-        locked(&self.queue.waiting).insert(tenant, id);
+        locked(&self.queue.waiting).insert((tenant, id), named);
+        self.queue.waits.notify_one();
     }
 
     /// What a claimer writes: the task given back, or ended.
@@ -260,16 +297,21 @@ impl Shared {
         }
     }
 
-    /// An attempt is over and its task is not: if it still is this instance's, it is nobody's now.
-    pub(crate) async fn let_go(&self, id: &TaskId) {
-        Counts::add(&self.counts.calls);
-        let row = match self.state.load(&[Key::Task(id.clone())]).await {
-            Ok(mut rows) => rows.pop().flatten(),
-            // The lease ends by itself.
-            Err(_) => return,
+    /// The attempt under this fence is over and its task is not: if it still is this instance's, it is
+    /// nobody's now. This instance's lease goes on, so the claim would too: it is given back when the
+    /// store answers, however long that takes.
+    pub(crate) async fn let_go(&self, id: &TaskId, fence: Fence) {
+        let row = loop {
+            Counts::add(&self.counts.calls);
+            match self.state.load(&[Key::Task(id.clone())]).await {
+                Ok(mut rows) => break rows.pop().flatten(),
+                Err(error @ PortError::Unavailable(_)) => self.outlast(&error).await,
+                Err(error) => return tracing::error!(task = %id, %error, "it cannot be given back"),
+            }
         };
         if let Some(Row::Task(row)) = row
             && row.task.owner.as_ref() == Some(&self.instance)
+            && row.task.fence <= fence
         {
             let mut task = row.task.clone();
             task.owner = None;
@@ -286,7 +328,11 @@ fn held(holder: &Holder) -> Held {
 pub(crate) async fn watch_locks(engine: Arc<Shared>) {
     let mut mark = Mark::default();
     while !engine.is_stopping() {
-        let changed = engine.locks.changed(mark, engine.options.scan_ms).await;
+        let changed = tokio::select! {
+            biased;
+            () = engine.queue.waits.notified() => Ok(mark),
+            changed = engine.locks.changed(mark, engine.options.scan_ms) => changed,
+        };
         let woken = match changed {
             Ok(now) => {
                 mark = now;
@@ -302,25 +348,24 @@ pub(crate) async fn watch_locks(engine: Arc<Shared>) {
 
 impl Shared {
     async fn wake_waiting(&self) -> Result<(), PortError> {
-        let waiting: Vec<_> =
-            locked(&self.queue.waiting).iter().map(|(tenant, task)| (tenant.clone(), task.clone())).collect();
+        let waiting: Vec<_> = locked(&self.queue.waiting).clone().into_iter().collect();
         if waiting.is_empty() {
             return Ok(());
         }
-        let tenants: Vec<_> = waiting.iter().map(|(tenant, _)| tenant.clone()).collect();
+        let tenants: Vec<_> = waiting.iter().map(|((tenant, _), _)| tenant.clone()).collect();
         Counts::add(&self.counts.calls);
         let tenants = self.locks.load(&tenants).await?;
-        for ((tenant, task), lock) in waiting.into_iter().zip(tenants) {
+        for ((place, named), lock) in waiting.into_iter().zip(tenants) {
             if lock.holder.is_none() && lock.freeze.is_none() {
-                locked(&self.queue.waiting).remove(&tenant);
-                self.make_ready(&task).await?;
+                self.make_ready(&place.1, named).await?;
+                locked(&self.queue.waiting).remove(&place);
             }
         }
         Ok(())
     }
 
     /// It waits no longer.
-    async fn make_ready(&self, id: &TaskId) -> Result<(), PortError> {
+    async fn make_ready(&self, id: &TaskId, named: bool) -> Result<(), PortError> {
         Counts::add(&self.counts.calls);
         let row = self.state.load(&[Key::Task(id.clone())]).await?.pop().flatten();
         let Some(Row::Task(row)) = row else { return Ok(()) };
@@ -342,7 +387,10 @@ impl Shared {
         Counts::add(&self.counts.calls);
         // A refusal means that somebody else has moved it on already.
         drop(self.state.commit(&[step]).await?);
-        self.queue.wake();
+        match named {
+            true => self.queue.name(id.clone()),
+            false => self.queue.wake(),
+        }
         Ok(())
     }
 }

@@ -35,6 +35,8 @@ pub(crate) async fn keep(engine: Arc<Shared>) {
             () = stopped(&mut stopping), if locked(&engine.running).is_empty() => return,
             () = engine.asked.notified() => {}
             () = engine.idle.notified(), if engine.is_stopping() => {}
+            // Somebody found the store away: whether it is back is not left to the next whole beat.
+            () = engine.health.down(), if ok => pause(AGAIN_MS.min(engine.options.beat_ms)).await,
             () = tokio::time::sleep_until(next) => {}
         }
     }

@@ -1,99 +1,37 @@
 //! An engine on a store in memory, with stages that tests command.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Notify;
-use windlass_core::id::PlanId;
+use windlass_core::event::Fact;
+use windlass_core::id::{PlanId, TaskId};
 use windlass_core::json::Json;
 use windlass_core::plan::PlanStatus;
 use windlass_core::plan::file::{Format, parse};
 use windlass_core::plan::spec::PlanFile;
-use windlass_core::port::lock::Locks;
+use windlass_core::port::lock::{Force, Locks, Tenant};
 use windlass_core::port::state::State;
+use windlass_core::refused::Refused;
+use windlass_core::task::Cause;
 use windlass_core::task::command::{Command, Retry, RetryFrom};
 use windlass_core::task::status::TaskStatus;
 use windlass_engine::clock::SystemClock;
+use windlass_engine::command::plan::Verb;
 use windlass_engine::command::task::{Order, Which};
 use windlass_engine::command::{Caller, Done};
+use windlass_engine::query::inbox::Item;
 use windlass_engine::query::view::TaskView;
+use windlass_engine::query::why::Why;
+use windlass_engine::stage::Told;
 use windlass_engine::stage::actions::{Actions, Setup};
-use windlass_engine::stage::{Told, Trouble};
 use windlass_engine::{Engine, Error, Options, Parts};
 use windlass_store_embedded::Embedded;
 
+use crate::flaky::Flaky;
+use crate::script::Script;
+
 /// How long a test waits for something that must happen.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// What stages did, and what they shall do.
-#[derive(Default)]
-pub(crate) struct Script {
-    /// `tenant/stage/pass`, in order.
-    pub(crate) ran: Mutex<Vec<String>>,
-    /// `tenant/stage` that fail.
-    pub(crate) fails: Mutex<BTreeSet<String>>,
-    /// `tenant/stage` that wait until they are let go.
-    pub(crate) gates: Mutex<BTreeSet<String>>,
-    opened: Notify,
-    entered: Notify,
-}
-
-impl Script {
-    async fn run(self: Arc<Self>, told: Told) -> Result<Option<Json>, Trouble> {
-        let at = format!("{}/{}", told.tenant, told.stage);
-        let config = told.config.as_ref().map_or_else(String::new, |config| format!(" {config}"));
-        self.ran.lock().unwrap().push(format!("{at}/{}{config}", told.pass));
-        self.entered.notify_waiters();
-        loop {
-            let opened = self.opened.notified();
-            if !self.gates.lock().unwrap().contains(&at) {
-                break;
-            }
-            opened.await;
-        }
-        match self.fails.lock().unwrap().contains(&at) {
-            true => Err(Trouble::stage("it was told to fail")),
-            false => Ok(Some(Json::parse(&format!("{{\"by\":\"{at}\"}}")).unwrap())),
-        }
-    }
-
-    pub(crate) fn fail(&self, at: &str) {
-        self.fails.lock().unwrap().insert(at.to_owned());
-    }
-
-    pub(crate) fn heal(&self, at: &str) {
-        self.fails.lock().unwrap().remove(at);
-    }
-
-    pub(crate) fn shut(&self, at: &str) {
-        self.gates.lock().unwrap().insert(at.to_owned());
-    }
-
-    pub(crate) fn let_go(&self, at: &str) {
-        self.gates.lock().unwrap().remove(at);
-        self.opened.notify_waiters();
-    }
-
-    /// What ran since the last look.
-    pub(crate) fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.ran.lock().unwrap())
-    }
-
-    /// Waits until the stage has begun.
-    pub(crate) async fn entered(&self, at: &str) {
-        let begun = async {
-            loop {
-                let entered = self.entered.notified();
-                if self.ran.lock().unwrap().iter().any(|ran| ran.starts_with(&format!("{at}/"))) {
-                    return;
-                }
-                entered.await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, begun).await.unwrap_or_else(|_| panic!("{at} did not begin"));
-    }
-}
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct World {
     pub(crate) state: Arc<dyn State>,
@@ -103,14 +41,31 @@ pub(crate) struct World {
     pub(crate) options: Options,
 }
 
+/// Leases that no test outlasts.
+pub(crate) fn calm() -> Options {
+    Options { scan_ms: 200, beat_ms: 1_000, lease_ms: 30_000, ..Options::default() }
+}
+
+/// Leases that end soon after a crash.
+pub(crate) fn brief() -> Options {
+    Options { scan_ms: 50, beat_ms: 100, lease_ms: 600, ..Options::default() }
+}
+
 impl World {
     pub(crate) async fn new() -> World {
-        World::with(Options { scan_ms: 200, beat_ms: 1_000, lease_ms: 10_000, ..Options::default() }).await
+        World::with(calm()).await
     }
 
     pub(crate) async fn with(options: Options) -> World {
         let store = Embedded::memory();
         World::over(Arc::new(store.clone()), Arc::new(store), options).await
+    }
+
+    /// Over a store that fails on command.
+    pub(crate) async fn flaky(options: Options) -> (World, Arc<Flaky>) {
+        let store = Embedded::memory();
+        let flaky = Arc::new(Flaky::over(Arc::new(store.clone()), Arc::new(store)));
+        (World::over(Arc::clone(&flaky) as _, Arc::clone(&flaky) as _, options).await, flaky)
     }
 
     pub(crate) async fn over(state: Arc<dyn State>, locks: Arc<dyn Locks>, options: Options) -> World {
@@ -119,9 +74,18 @@ impl World {
         World { state, locks, engine, script, options }
     }
 
-    /// The process is gone; a new one is up over the same store.
+    /// The process is gone; a new one is up over the same store once the old one's lease has ended.
     pub(crate) async fn crash(&mut self) {
         self.engine.kill();
+        let gone = self.engine.instance().clone();
+        let state = Arc::clone(&self.state);
+        until("the lease has ended", async || {
+            let row = state.load(&[windlass_core::port::state::Key::Instance(gone.clone())]).await.unwrap().remove(0);
+            let Some(windlass_core::port::state::Row::Instance(row)) = row else { return true };
+            let now = windlass_engine::clock::Clock::now(&SystemClock);
+            row.until < now
+        })
+        .await;
         self.engine = engine(&self.state, &self.locks, &self.script, self.options.clone()).await;
     }
 
@@ -150,11 +114,16 @@ impl World {
         assert!(reached.is_ok(), "the plan is {seen:?}, not {status}");
     }
 
+    /// Waits for the tenant's latest task.
     pub(crate) async fn until_task(&self, tenant: &str, status: TaskStatus) -> TaskView {
+        self.until_which(&of(tenant), status).await
+    }
+
+    pub(crate) async fn until_which(&self, which: &Which, status: TaskStatus) -> TaskView {
         let mut seen = None;
         let reached = async {
             loop {
-                let view = self.view(tenant).await;
+                let view = self.engine.view_task(which).await.unwrap();
                 if view.task.status == status && view.control.start.is_none() {
                     return view;
                 }
@@ -168,18 +137,57 @@ impl World {
         }
     }
 
+    /// Waits until nobody runs the tenant's task any more.
+    pub(crate) async fn until_interrupted(&self, tenant: &str) {
+        until("the task is interrupted", async || self.view(tenant).await.interrupted).await;
+    }
+
     pub(crate) async fn view(&self, tenant: &str) -> TaskView {
-        self.engine.view_task(&Which::Tenant(tenant.parse().unwrap())).await.unwrap()
+        self.engine.view_task(&of(tenant)).await.unwrap()
+    }
+
+    pub(crate) async fn why(&self, tenant: &str) -> Why {
+        self.engine.why_task(&of(tenant)).await.unwrap()
+    }
+
+    pub(crate) async fn inbox(&self) -> Vec<Item> {
+        self.engine.inbox().await.unwrap().0
     }
 
     pub(crate) async fn task(&self, tenant: &str, command: Command) -> Result<Done, Error> {
-        let order = Order { which: Which::Tenant(tenant.parse().unwrap()), command, config: None };
+        self.engine.task(&order(of(tenant), command), &by("bob")).await
+    }
+
+    pub(crate) async fn pause(&self, tenant: &str) -> Result<Done, Error> {
+        self.task(tenant, Command::Pause(Cause::Person)).await
+    }
+
+    pub(crate) async fn cancel(&self, tenant: &str) -> Result<Done, Error> {
+        self.task(tenant, Command::Cancel(Cause::Person)).await
+    }
+
+    pub(crate) async fn retry_with(&self, tenant: &str, from: RetryFrom, config: &str) -> Result<Done, Error> {
+        let config = Some(Json::parse(config).unwrap());
+        let order = Order { config, ..order(of(tenant), retry(from)) };
         self.engine.task(&order, &by("bob")).await
+    }
+
+    pub(crate) async fn plan(&self, plan: &PlanId, verb: Verb) -> Result<Done, Error> {
+        self.engine.plan(plan, verb, &by("bob")).await
+    }
+
+    pub(crate) async fn tenant(&self, tenant: &str, what: Force) -> Tenant {
+        let caller = by("eve").because("because".parse().unwrap());
+        self.engine.tenant(&tenant.parse().unwrap(), what, &caller).await.unwrap()
     }
 
     /// The names of a task's events, with the stage they are about.
     pub(crate) async fn events(&self, tenant: &str) -> Vec<String> {
-        let history = self.engine.task_history(&Which::Tenant(tenant.parse().unwrap())).await.unwrap();
+        self.events_of(&of(tenant)).await
+    }
+
+    pub(crate) async fn events_of(&self, which: &Which) -> Vec<String> {
+        let history = self.engine.task_history(which).await.unwrap();
         let seqs: Vec<_> = history.iter().map(|event| event.seq).collect();
         assert!(seqs.windows(2).all(|pair| pair[1] == pair[0] + 1), "{seqs:?}");
         history.iter().map(|event| short(&event.fact)).collect()
@@ -192,8 +200,10 @@ impl World {
 
 async fn engine(state: &Arc<dyn State>, locks: &Arc<dyn Locks>, script: &Arc<Script>, options: Options) -> Engine {
     let mut setup = Setup::default();
-    let told = Arc::clone(script);
-    setup.handlers.insert("do".into(), Arc::new(move |it: Told, _: Json| Arc::clone(&told).run(it)));
+    for (name, verb) in [("do", ""), ("undo", "undo ")] {
+        let told = Arc::clone(script);
+        setup.handlers.insert(name.into(), Arc::new(move |it: Told, _: Json| Arc::clone(&told).run(it, verb)));
+    }
     let parts = Parts {
         instance: Engine::new_instance(),
         state: Arc::clone(state),
@@ -206,8 +216,32 @@ async fn engine(state: &Arc<dyn State>, locks: &Arc<dyn Locks>, script: &Arc<Scr
     Engine::start(parts).await.unwrap()
 }
 
+/// Waits until it is so.
+pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let reached = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, reached).await.is_ok(), "it never came true: {what}");
+}
+
 pub(crate) fn by(name: &str) -> Caller {
     Caller::new(name.parse().unwrap())
+}
+
+/// The tenant's latest task.
+pub(crate) fn of(tenant: &str) -> Which {
+    Which::Tenant(tenant.parse().unwrap())
+}
+
+/// A plan's task by its place.
+pub(crate) fn nth(plan: &PlanId, position: u32) -> Which {
+    Which::Task(TaskId::of(plan, position))
+}
+
+pub(crate) fn order(which: Which, command: Command) -> Order {
+    Order { which, command, config: None }
 }
 
 pub(crate) fn file(yaml: &str) -> PlanFile {
@@ -216,9 +250,19 @@ pub(crate) fn file(yaml: &str) -> PlanFile {
 
 /// A plan whose stages are `a`, `b`, … and whose tenants are these.
 pub(crate) fn plan(stages: usize, tenants: &[&str]) -> String {
-    let mut yaml = "plan: p\nstages:\n".to_owned();
-    for stage in (b'a'..).take(stages) {
-        yaml += &format!("  - {{ name: {}, handler: {{ name: do }} }}\n", char::from(stage));
+    let stage = |letter| format!("{{ name: {}, handler: {{ name: do }} }}", char::from(letter));
+    let stages: Vec<_> = (b'a'..).take(stages).map(stage).collect();
+    plan_of("", &stages.iter().map(String::as_str).collect::<Vec<_>>(), tenants)
+}
+
+/// A plan with settings, stages that may be just a name, and tenants whose config is `new` and was `old`.
+pub(crate) fn plan_of(settings: &str, stages: &[&str], tenants: &[&str]) -> String {
+    let mut yaml = format!("plan: p\n{settings}\nstages:\n");
+    for stage in stages {
+        match stage.starts_with('{') {
+            true => yaml += &format!("  - {stage}\n"),
+            false => yaml += &format!("  - {{ name: {stage}, handler: {{ name: do }} }}\n"),
+        }
     }
     yaml += "tasks:\n";
     for tenant in tenants {
@@ -231,8 +275,22 @@ pub(crate) fn retry(from: RetryFrom) -> Command {
     Command::Retry(Retry { from, restart_if_invalid: false, force: false })
 }
 
-fn short(fact: &windlass_core::event::Fact) -> String {
-    use windlass_core::event::Fact;
+pub(crate) fn from_stage(name: &str) -> RetryFrom {
+    RetryFrom::Stage(name.parse().unwrap())
+}
+
+/// The refusal of the rules: its code, what could be done instead, and the state.
+pub(crate) fn refused(done: Result<Done, Error>) -> Refused {
+    match done {
+        Err(Error::Refused(refused)) => {
+            assert!(!refused.why.is_empty() && !refused.state.is_empty(), "{refused:?}");
+            refused
+        }
+        other => panic!("it was not refused by the rules: {other:?}"),
+    }
+}
+
+fn short(fact: &Fact) -> String {
     match fact {
         Fact::StageStarted(at) | Fact::StageSkipped(at) | Fact::Approved(at) | Fact::Rejected(at) => {
             format!("{} {}", fact.name(), at.stage)

@@ -1,0 +1,197 @@
+//! A store that fails on command: before it does what it is told, or after it, with the answer lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use async_trait::async_trait;
+use windlass_core::by::{By, Reason};
+use windlass_core::id::{InstanceId, TenantId};
+use windlass_core::lock::{Acquire, Held, Holder};
+use windlass_core::port::lock::{Force, Locks, Tenant};
+use windlass_core::port::state::{Beat, Filter, Key, Row, State, Step, Stepped, Take, TaskRow, Writer};
+use windlass_core::port::{Cursor, Each, Mark, Page, PortError};
+use windlass_core::time::Ms;
+
+pub(crate) struct Flaky {
+    state: Arc<dyn State>,
+    locks: Arc<dyn Locks>,
+    state_down: AtomicBool,
+    locks_down: AtomicBool,
+    /// Commits of attempts that are taken, and whose answer is lost.
+    lost: AtomicU32,
+    /// Commits of people likewise.
+    lost_of_people: AtomicU32,
+    /// Commits of attempts that came.
+    commits: AtomicU32,
+    /// Locks are not given back, and nobody hears of it.
+    keeps: AtomicBool,
+    /// How often locks were given back.
+    releases: AtomicU32,
+}
+
+impl Flaky {
+    pub(crate) fn over(state: Arc<dyn State>, locks: Arc<dyn Locks>) -> Flaky {
+        Flaky {
+            state,
+            locks,
+            state_down: AtomicBool::new(false),
+            locks_down: AtomicBool::new(false),
+            lost: AtomicU32::new(0),
+            lost_of_people: AtomicU32::new(0),
+            commits: AtomicU32::new(0),
+            keeps: AtomicBool::new(false),
+            releases: AtomicU32::new(0),
+        }
+    }
+
+    /// Nothing is answered, nothing is done.
+    pub(crate) fn down(&self) {
+        self.state_down.store(true, Ordering::SeqCst);
+        self.locks_down.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn up(&self) {
+        self.locks_down.store(false, Ordering::SeqCst);
+        self.state_down.store(false, Ordering::SeqCst);
+    }
+
+    /// Only locks are away.
+    pub(crate) fn locks_down(&self) {
+        self.locks_down.store(true, Ordering::SeqCst);
+    }
+
+    /// The next commits of attempts are taken, and nobody hears of it; after the last the store is away.
+    pub(crate) fn lose(&self, commits: u32) {
+        self.lost.store(commits, Ordering::SeqCst);
+    }
+
+    /// The same for people, without the store being away afterwards.
+    pub(crate) fn lose_of_people(&self, commits: u32) {
+        self.lost_of_people.store(commits, Ordering::SeqCst);
+    }
+
+    /// How many commits attempts have sent.
+    pub(crate) fn commits(&self) -> u32 {
+        self.commits.load(Ordering::SeqCst)
+    }
+
+    /// Locks stay where they are, as after a crash between a task's end and its lock's.
+    pub(crate) fn keep_locks(&self, keep: bool) {
+        self.keeps.store(keep, Ordering::SeqCst);
+    }
+
+    /// How often locks were given back.
+    pub(crate) fn releases(&self) -> u32 {
+        self.releases.load(Ordering::SeqCst)
+    }
+
+    fn state(&self) -> Result<&dyn State, PortError> {
+        match self.state_down.load(Ordering::SeqCst) {
+            true => Err(gone()),
+            false => Ok(&*self.state),
+        }
+    }
+
+    fn locks(&self) -> Result<&dyn Locks, PortError> {
+        match self.locks_down.load(Ordering::SeqCst) {
+            true => Err(gone()),
+            false => Ok(&*self.locks),
+        }
+    }
+}
+
+fn gone() -> PortError {
+    PortError::Unavailable("it was told to be".to_owned())
+}
+
+fn one_less(counter: &AtomicU32) -> bool {
+    counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok()
+}
+
+#[async_trait]
+impl State for Flaky {
+    async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
+        let owner = matches!(steps, [Step { by: Writer::Owner { .. }, .. }]);
+        self.commits.fetch_add(u32::from(owner), Ordering::SeqCst);
+        let answers = self.state()?.commit(steps).await;
+        if owner && one_less(&self.lost) {
+            if self.lost.load(Ordering::SeqCst) == 0 {
+                self.down();
+            }
+            return Err(gone());
+        }
+        match !owner && one_less(&self.lost_of_people) {
+            true => Err(gone()),
+            false => answers,
+        }
+    }
+
+    async fn take(&self, take: &Take) -> Each<TaskRow> {
+        self.state()?.take(take).await
+    }
+
+    async fn beat(&self, instance: &InstanceId, lease_ms: u64) -> Result<Beat, PortError> {
+        self.state()?.beat(instance, lease_ms).await
+    }
+
+    async fn load(&self, keys: &[Key]) -> Result<Vec<Option<Row>>, PortError> {
+        self.state()?.load(keys).await
+    }
+
+    async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> Result<Page<Row>, PortError> {
+        self.state()?.list(filter, after, limit).await
+    }
+
+    async fn changed(&self, since: Mark, wait_ms: u64) -> Result<Mark, PortError> {
+        self.state()?.changed(since, wait_ms).await
+    }
+
+    async fn purge(&self, before: Ms, limit: u32) -> Result<u32, PortError> {
+        self.state()?.purge(before, limit).await
+    }
+}
+
+#[async_trait]
+impl Locks for Flaky {
+    async fn acquire(&self, want: &[Acquire]) -> Each<Holder> {
+        self.locks()?.acquire(want).await
+    }
+
+    async fn renew(&self, held: &[Held], ttl_ms: u64) -> Each<Ms> {
+        self.locks()?.renew(held, ttl_ms).await
+    }
+
+    async fn release(&self, held: &[Held]) -> Each<()> {
+        self.releases.fetch_add(1, Ordering::SeqCst);
+        match self.keeps.load(Ordering::SeqCst) {
+            true => Ok(held.iter().map(|_| Ok(())).collect()),
+            false => self.locks()?.release(held).await,
+        }
+    }
+
+    async fn force(
+        &self,
+        tenant: &TenantId,
+        what: Force,
+        by: &By,
+        reason: Option<&Reason>,
+    ) -> Result<Tenant, PortError> {
+        self.locks()?.force(tenant, what, by, reason).await
+    }
+
+    async fn load(&self, tenants: &[TenantId]) -> Result<Vec<Tenant>, PortError> {
+        self.locks()?.load(tenants).await
+    }
+
+    async fn list(&self, after: Option<&Cursor>, limit: u32) -> Result<Page<Tenant>, PortError> {
+        self.locks()?.list(after, limit).await
+    }
+
+    async fn changed(&self, since: Mark, wait_ms: u64) -> Result<Mark, PortError> {
+        self.locks()?.changed(since, wait_ms).await
+    }
+
+    async fn purge(&self, before: Ms, limit: u32) -> Result<u32, PortError> {
+        self.locks()?.purge(before, limit).await
+    }
+}
