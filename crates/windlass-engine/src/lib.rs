@@ -137,7 +137,7 @@ impl Engine {
         shared.queue.wake();
         shared.conducting.notify_one();
         for here in locked(&shared.running).values() {
-            here.signal.send_modify(|signal| signal.leaving = true);
+            here.signal.change(|signal| !std::mem::replace(&mut signal.leaving, true));
         }
         let end = tokio::time::Instant::now() + Duration::from_millis(shared.options.drain_ms);
         loop {

@@ -22,7 +22,7 @@ use crate::options::Options;
 use crate::outage::Health;
 use crate::run::dispatch::Queue;
 use crate::run::work::Works;
-use crate::stage::Signal;
+use crate::stage::Signals;
 use crate::stage::actions::Actions;
 
 /// What every part of an engine shares.
@@ -77,7 +77,7 @@ pub(crate) struct Running {
     pub(crate) tenant: TenantId,
     pub(crate) plan: PlanId,
     pub(crate) fence: Fence,
-    pub(crate) signal: watch::Sender<Signal>,
+    pub(crate) signal: Arc<Signals>,
     pub(crate) lock_end: Arc<Mutex<tokio::time::Instant>>,
     /// Its state as it is in memory, while the store does not have it.
     pub(crate) unsaved: Option<Unsaved>,
@@ -272,7 +272,7 @@ impl Shared {
     pub(crate) fn set_control(&self, task: &TaskId, control: &Control) -> bool {
         let running = locked(&self.running);
         let Some(here) = running.get(task) else { return false };
-        here.signal.send_if_modified(|signal| {
+        here.signal.change(|signal| {
             let changed = signal.control != *control;
             if changed {
                 signal.control = control.clone();
@@ -287,7 +287,7 @@ impl Shared {
         if let Some(here) = locked(&self.running).get(task)
             && here.fence == fence
         {
-            here.signal.send_modify(|signal| signal.lost = true);
+            here.signal.change(|signal| !std::mem::replace(&mut signal.lost, true));
         }
     }
 }

@@ -16,8 +16,10 @@ mod strings;
 pub mod template;
 pub mod web;
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use async_trait::async_trait;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use windlass_core::failure::FailureKind;
 use windlass_core::fence::Fence;
 use windlass_core::id::{PlanId, StageName, TaskId, TenantId};
@@ -102,10 +104,53 @@ pub struct Signal {
     pub leaving: bool,
 }
 
+/// Where a running task's signal is: set by others, looked at and waited for by its attempt. Much smaller than a
+/// channel, because every task that waits has one.
+#[derive(Debug, Default)]
+pub struct Signals {
+    now: Mutex<Signal>,
+    changed: Notify,
+}
+
+impl Signals {
+    /// What is wanted first.
+    #[must_use]
+    pub fn new(signal: Signal) -> Arc<Signals> {
+        Arc::new(Signals { now: Mutex::new(signal), changed: Notify::new() })
+    }
+
+    /// What is wanted now.
+    pub fn look<T>(&self, at: impl FnOnce(&Signal) -> T) -> T {
+        at(&self.now.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes it; `change` says whether it did.
+    pub fn change(&self, change: impl FnOnce(&mut Signal) -> bool) {
+        let changed = change(&mut self.now.lock().unwrap_or_else(PoisonError::into_inner));
+        if changed {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Ends when it is like this.
+    pub async fn until(&self, like: impl Fn(&Signal) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            // Before looking: a change that comes while we look is not missed.
+            changed.as_mut().enable();
+            if self.look(&like) {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
 /// Tells an action that waits when to stop waiting.
 #[derive(Debug, Clone)]
 pub struct Yield {
-    signal: watch::Receiver<Signal>,
+    signal: Arc<Signals>,
     /// A rollback yields to nobody.
     deaf: bool,
     stage: u32,
@@ -114,7 +159,7 @@ pub struct Yield {
 impl Yield {
     /// Listens to `signal` on behalf of the stage at this index; a rollback yields to no person and is `deaf`.
     #[must_use]
-    pub fn new(signal: watch::Receiver<Signal>, deaf: bool, stage: u32) -> Yield {
+    pub fn new(signal: Arc<Signals>, deaf: bool, stage: u32) -> Yield {
         Yield { signal, deaf, stage }
     }
 
@@ -127,9 +172,7 @@ impl Yield {
             let asked = pause.is_some() || cancel.is_some() || skip.as_ref().is_some_and(|skip| skip.stage == stage);
             signal.leaving || (asked && !deaf)
         };
-        if self.signal.wait_for(wanted).await.is_err() {
-            std::future::pending().await
-        }
+        self.signal.until(wanted).await;
     }
 }
 

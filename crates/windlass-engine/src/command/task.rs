@@ -338,7 +338,7 @@ impl Shared {
             Which::Task(id) => running.get_key_value(id)?,
             Which::Tenant(tenant) => running.iter().find(|(_, here)| here.tenant == *tenant)?,
         };
-        Some((id.clone(), here.plan.clone(), here.signal.borrow().control.clone()))
+        Some((id.clone(), here.plan.clone(), here.signal.look(|signal| signal.control.clone())))
     }
 
     /// Everything about a task, as it is stored now.

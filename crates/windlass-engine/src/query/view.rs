@@ -111,7 +111,7 @@ impl Engine {
             Which::Task(id) => running.get(id)?,
             Which::Tenant(tenant) => running.values().find(|here| here.tenant == *tenant)?,
         };
-        let control = here.signal.borrow().control.clone();
+        let control = here.signal.look(|signal| signal.control.clone());
         Some(TaskView {
             task: (*here.unsaved.as_ref()?.task).clone(),
             pause_requested: control.pause.is_some(),

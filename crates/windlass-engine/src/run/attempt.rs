@@ -4,7 +4,6 @@
 
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::watch;
 use tokio::time::Instant;
 use windlass_core::by::{By, Reason};
 use windlass_core::checkpoint::Checkpoint;
@@ -25,7 +24,7 @@ use super::ledger::Ledger;
 use super::work::Job;
 use crate::bus::News;
 use crate::shared::{Counts, Running, Shared, locked};
-use crate::stage::Signal;
+use crate::stage::{Signal, Signals};
 
 /// One run of a task over a range of its stages.
 pub(crate) struct Attempt {
@@ -35,14 +34,12 @@ pub(crate) struct Attempt {
     pub(super) checkpoint: Box<Checkpoint>,
     pub(super) fence: Fence,
     pub(super) ledger: Ledger,
-    pub(super) signal: watch::Receiver<Signal>,
+    pub(super) signal: Arc<Signals>,
     /// When the tenant lock may have run out, by a clock that nobody sets.
     pub(super) lock_end: Arc<Mutex<Instant>>,
     start: Option<Start>,
     /// A person named the task while its plan handed out nothing.
     named: bool,
-    /// What others tell it, until it is known as running here.
-    tell: watch::Sender<Signal>,
     /// The checkpoint was read: before that it is the store's alone.
     resumed: bool,
 }
@@ -90,7 +87,7 @@ impl Attempt {
     ) -> Box<Attempt> {
         let lock_ms = std::time::Duration::from_millis(engine.options.lock_ms);
         let lock_end = Arc::new(Mutex::new(asked + lock_ms));
-        let (tell, signal) = watch::channel(Signal { control: row.control.clone(), ..Signal::default() });
+        let signal = Signals::new(Signal { control: row.control.clone(), ..Signal::default() });
         let now = engine.clock.now();
         let mut checkpoint = Box::new(Checkpoint::new(row.task.pass, now));
         if let Some(context) = &row.task.context {
@@ -107,7 +104,6 @@ impl Attempt {
             signal,
             lock_end,
             named,
-            tell,
             resumed: false,
         })
     }
@@ -118,7 +114,7 @@ impl Attempt {
             tenant: self.task.tenant.clone(),
             plan: self.task.plan.clone(),
             fence: self.fence,
-            signal: self.tell.clone(),
+            signal: Arc::clone(&self.signal),
             lock_end: Arc::clone(&self.lock_end),
             unsaved: None,
         };
@@ -171,7 +167,7 @@ impl Attempt {
             // What came with the answer takes effect before the announced stage runs.
             let facts = match self.halt() {
                 Some(halt) => vec![halt],
-                None if self.signal.borrow().leaving => return Err(Stop::Leaving),
+                None if self.signal.look(|signal| signal.leaving) => return Err(Stop::Leaving),
                 None => self.stage(&at).await?,
             };
             next = self.boundary(facts).await?;
@@ -213,7 +209,7 @@ impl Attempt {
         }
         let mut next = None;
         if task.status.is_running() {
-            let control = self.signal.borrow().control.clone();
+            let control = self.signal.look(|signal| signal.control.clone());
             let context = Some(&self.checkpoint.context_data);
             let fact = advance::onward(&task, &self.job.work.names, &control, self.job.work.reverse, context);
             if let Fact::StageStarted(at) = &fact {
@@ -249,7 +245,7 @@ impl Attempt {
 
     /// Who stands behind a fact, and why: whoever asked for it.
     fn sign(&self, event: &mut Event) {
-        let control = &self.signal.borrow().control;
+        let control = &self.signal.look(|signal| signal.control.clone());
         let (by, reason) = match &event.fact {
             Fact::TaskPaused { cause: Cause::Approval } => return,
             Fact::TaskPaused { .. } => self.signed(control.pause.as_ref()),
@@ -360,7 +356,7 @@ impl Attempt {
 
     /// What is wanted at this boundary instead of the next stage, if anything.
     fn halt(&self) -> Option<Fact> {
-        let control = &self.signal.borrow().control;
+        let control = &self.signal.look(|signal| signal.control.clone());
         match (&control.cancel, &control.pause) {
             _ if self.task.status == TaskStatus::RollingBack => None,
             (Some(hold), _) => Some(Fact::TaskCancelled { cause: hold.cause }),

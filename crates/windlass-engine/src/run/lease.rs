@@ -76,7 +76,9 @@ fn tell_attempts(engine: &Shared, beat: Beat) {
         let concerned = |signal: &Control| signal.wants_owner();
         running
             .iter()
-            .filter(|(id, here)| !asked(id) && here.unsaved.is_none() && concerned(&here.signal.borrow().control))
+            .filter(|(id, here)| {
+                !asked(id) && here.unsaved.is_none() && here.signal.look(|signal| concerned(&signal.control))
+            })
             .map(|(id, _)| id.clone())
             .collect()
     };

@@ -13,7 +13,7 @@ use windlass_core::task::status::TaskStatus;
 
 use super::attempt::{Attempt, Stop};
 use crate::shared::Counts;
-use crate::stage::{Ended, Told, Trouble, Yield};
+use crate::stage::{Ended, Signals, Told, Trouble, Yield};
 
 /// How one run of a stage ended.
 enum Ran {
@@ -108,7 +108,7 @@ impl Attempt {
                 let message = format!("it took longer than its {} ms", stage.timeout_ms);
                 Err(Trouble { kind: FailureKind::Timeout, message, again: true })
             })),
-            stop = lost(&mut self.signal) => Err(stop),
+            stop = lost(&self.signal) => Err(stop),
         }
     }
 
@@ -116,7 +116,7 @@ impl Attempt {
     async fn back_off(&mut self, delay_ms: u64, stop: &mut Yield) -> Result<bool, Stop> {
         tokio::select! {
             biased;
-            stop = lost(&mut self.signal) => Err(stop),
+            stop = lost(&self.signal) => Err(stop),
             () = stop.wanted() => Ok(false),
             () = tokio::time::sleep(Duration::from_millis(delay_ms)) => Ok(true),
         }
@@ -158,17 +158,17 @@ impl Attempt {
     }
 
     fn is_skipped(&self, at: &At) -> bool {
-        self.signal.borrow().control.skip.as_ref().is_some_and(|skip| skip.stage == at.index)
+        self.signal.look(|signal| signal.control.skip.as_ref().is_some_and(|skip| skip.stage == at.index))
     }
 
     /// The stage stopped waiting because somebody wanted it to.
     fn yielded(&self, at: &At, failure: Option<Failure>) -> Result<Vec<Fact>, Stop> {
-        let control = self.signal.borrow().control.clone();
+        let control = self.signal.look(|signal| signal.control.clone());
         let halt = match (&control.cancel, &control.pause) {
             (Some(hold), _) => Fact::TaskCancelled { cause: hold.cause },
             (None, Some(hold)) => Fact::TaskPaused { cause: hold.cause },
             (None, None) if self.is_skipped(at) => return Ok(vec![Fact::StageSkipped(at.clone())]),
-            (None, None) if self.signal.borrow().leaving => return Err(Stop::Leaving),
+            (None, None) if self.signal.look(|signal| signal.leaving) => return Err(Stop::Leaving),
             // Taken back in the same moment: it pauses all the same, where it was asked to.
             (None, None) => Fact::TaskPaused { cause: Cause::Person },
         };
@@ -179,9 +179,7 @@ impl Attempt {
 }
 
 /// Ends when somebody else owns the task.
-async fn lost(signal: &mut tokio::sync::watch::Receiver<crate::stage::Signal>) -> Stop {
-    if signal.wait_for(|signal| signal.lost).await.is_err() {
-        std::future::pending::<()>().await;
-    }
+async fn lost(signal: &Signals) -> Stop {
+    signal.until(|signal| signal.lost).await;
     Stop::Lost("somebody else owns the task".to_owned())
 }

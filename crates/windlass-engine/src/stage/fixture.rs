@@ -1,11 +1,12 @@
 //! What every test of stages needs.
 
-use tokio::sync::watch;
+use std::sync::Arc;
+
 use windlass_core::fence::Fence;
 use windlass_core::json::Json;
 use windlass_core::task::{Cause, Control, Hold};
 
-use super::{Signal, Told, Yield};
+use super::{Signal, Signals, Told, Yield};
 
 pub(crate) fn told() -> Told {
     Told {
@@ -28,7 +29,15 @@ pub(crate) fn pause() -> Signal {
 }
 
 /// Nobody wants anything yet.
-pub(crate) fn quiet() -> (watch::Sender<Signal>, Yield) {
-    let (signal, heard) = watch::channel(Signal::default());
-    (signal, Yield::new(heard, false, 0))
+pub(crate) fn quiet() -> (Arc<Signals>, Yield) {
+    let signal = Signals::new(Signal::default());
+    (Arc::clone(&signal), Yield::new(signal, false, 0))
+}
+
+/// Somebody wants a pause.
+pub(crate) fn ask(signal: &Signals) {
+    signal.change(|signal| {
+        *signal = pause();
+        true
+    });
 }

@@ -9,14 +9,13 @@ mod server;
 use std::collections::BTreeMap;
 
 use secrecy::SecretString;
-use tokio::sync::watch;
 use windlass_core::fence::Fence;
 use windlass_core::json::Json;
 use windlass_core::stage::{Action, Http, Text};
 use windlass_engine::stage::actions::{Actions, Setup};
 use windlass_engine::stage::guard::Guard;
 use windlass_engine::stage::secret::Secrets;
-use windlass_engine::stage::{Ended, Signal, Told, Trouble, Yield};
+use windlass_engine::stage::{Ended, Signal, Signals, Told, Trouble, Yield};
 
 fn told() -> Told {
     Told {
@@ -46,8 +45,8 @@ fn secret() -> Text {
 }
 
 async fn run_with(setup: Setup, action: Action) -> Result<Ended, Trouble> {
-    let (_signal, heard) = watch::channel(Signal::default());
-    Actions::new(setup).unwrap().run(&action, &told(), &mut Yield::new(heard, false, 0)).await
+    let mut stop = Yield::new(Signals::new(Signal::default()), false, 0);
+    Actions::new(setup).unwrap().run(&action, &told(), &mut stop).await
 }
 
 async fn run(action: Action) -> Result<Ended, Trouble> {

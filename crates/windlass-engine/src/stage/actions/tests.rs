@@ -2,12 +2,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::sync::watch;
 use windlass_core::json::Json;
 use windlass_core::stage::{Approval, Handler, Sleep};
 
 use super::*;
-use crate::stage::fixture::{pause, quiet, told};
+use crate::stage::Signals;
+use crate::stage::fixture::{ask, pause, quiet, told};
 
 async fn echo(told: Told, args: Json) -> Result<Option<Json>, Trouble> {
     Json::of(&(told.idempotency_key(), args)).map(Some).map_err(|error| Trouble::stage(error.to_string()))
@@ -71,7 +71,7 @@ async fn a_sleep_yields_to_a_pause() {
     let begun = tokio::time::Instant::now();
     let ask = async {
         tokio::task::yield_now().await;
-        signal.send(pause()).unwrap();
+        ask(&signal);
     };
     let (actions, told, action) = (actions(), told(), Action::Sleep(Sleep { for_ms: 90_000 }));
     let (ended, ()) = tokio::join!(actions.run(&action, &told, &mut stop), ask);
@@ -81,8 +81,7 @@ async fn a_sleep_yields_to_a_pause() {
 
 #[tokio::test(start_paused = true)]
 async fn a_rollback_sleeps_on() {
-    let (_signal, heard) = watch::channel(pause());
-    let mut stop = Yield::new(heard, true, 0);
+    let mut stop = Yield::new(Signals::new(pause()), true, 0);
     let ended = actions().run(&Action::Sleep(Sleep { for_ms: 5 }), &told(), &mut stop).await;
     assert_eq!(ended, Ok(Ended::Done(None)));
 }

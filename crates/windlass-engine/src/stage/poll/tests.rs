@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use windlass_core::stage::Expect;
 
 use super::*;
-use crate::stage::fixture::{pause, quiet, told};
+use crate::stage::fixture::{ask, quiet, told};
 use crate::stage::template::Templates;
 
 /// Answers what it was given, one after the other; the last one for ever. It hangs when there is nothing.
@@ -105,7 +105,7 @@ async fn what_can_never_succeed_is_not_asked_again() {
 #[tokio::test(start_paused = true)]
 async fn the_pause_between_rounds_yields() {
     let (signal, mut stop) = quiet();
-    signal.send(pause()).unwrap();
+    ask(&signal);
     let begun = Instant::now();
     let script = Script::new([OLD]);
     assert_eq!(run_with(&script, &poll(1, 10), &mut stop).await, Ok(Ended::Yielded));
