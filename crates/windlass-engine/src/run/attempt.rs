@@ -135,11 +135,9 @@ impl Attempt {
             return Err(Stop::Broken(format!("nothing was asked of the task, which is {}", self.task.status)));
         };
         let mut next = self.boundary(vec![begin]).await?;
-        let point = match &next {
-            Some(_) => self.resume_point().await?,
-            None => Point::Onward,
-        };
+        let point = self.resume_point().await?;
         match (point, &next) {
+            (Point::Onward, None) => next = self.boundary(Vec::new()).await?,
             (Point::Halt(fact), _) => next = self.boundary(vec![fact]).await?,
             (Point::Invalid(why), Some(at)) => {
                 let failure = self.failure(FailureKind::Persistence, &why, at);
@@ -178,7 +176,11 @@ impl Attempt {
             if let Fact::StageStarted(at) = &fact {
                 next = Some(at.clone());
             }
-            task = self.happened(task, fact, now, &mut events)?;
+            // An attempt that finds nothing left to run has begun all the same, which is a move of its own;
+            // and what its task returned is in the checkpoint, which is not read before that.
+            if next.is_some() || self.resumed {
+                task = self.happened(task, fact, now, &mut events)?;
+            }
         }
         let checkpoint = self.checkpoint_put(&task, now);
         self.commit(task, checkpoint, events).await?;
