@@ -135,7 +135,10 @@ impl Attempt {
             return Err(Stop::Broken(format!("nothing was asked of the task, which is {}", self.task.status)));
         };
         let mut next = self.boundary(vec![begin]).await?;
-        let point = self.resume_point().await?;
+        let point = match self.task.status.is_running() {
+            true => self.resume_point().await?,
+            false => return Ok(()),
+        };
         match (point, &next) {
             (Point::Onward, None) => next = self.boundary(Vec::new()).await?,
             (Point::Halt(fact), _) => next = self.boundary(vec![fact]).await?,
@@ -184,7 +187,8 @@ impl Attempt {
         }
         let checkpoint = self.checkpoint_put(&task, now);
         self.commit(task, checkpoint, events).await?;
-        Ok(next)
+        // Without the store it may have ended otherwise.
+        Ok(next.filter(|_| self.task.status.is_running()))
     }
 
     /// Applies a fact to the task, and to the checkpoint what it says of stages.
@@ -250,6 +254,8 @@ impl Attempt {
     /// What is stored once this attempt's fence stands: the checkpoint to go on from, and whether the
     /// plan still wants it.
     async fn resume_point(&mut self) -> Result<Point, Stop> {
+        // Whatever the policy: before the fence stands, somebody else may still change what is read here.
+        self.catch_up(true).await?;
         let mut keys = vec![Key::Plan(self.task.plan.clone())];
         if self.ledger.checkpoint() > 0 {
             keys.push(Key::Checkpoint(self.task.id.clone()));
