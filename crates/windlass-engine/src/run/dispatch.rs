@@ -95,11 +95,16 @@ async fn take(engine: &Shared, room: usize, mark: &mut Mark) -> Result<Vec<TaskR
             }
         };
     }
-    Counts::add(&engine.counts.calls);
-    let which = Which::Ready { plan: None, limit: u32::try_from(room).unwrap_or(u32::MAX) };
-    let rows = engine.state.take(&Take { instance, which }).await?;
-    // Without a lease nothing is taken; the next beat begins one.
-    Ok(rows.into_iter().flatten().collect())
+    for which in engine.whose(u32::try_from(room).unwrap_or(u32::MAX)).await? {
+        Counts::add(&engine.counts.calls);
+        let rows = engine.state.take(&Take { instance: instance.clone(), which }).await?;
+        // Without a lease nothing is taken; the next beat begins one.
+        let rows: Vec<_> = rows.into_iter().flatten().collect();
+        if !rows.is_empty() {
+            return Ok(rows);
+        }
+    }
+    Ok(Vec::new())
 }
 
 async fn wait(engine: &Shared, mark: Mark) {

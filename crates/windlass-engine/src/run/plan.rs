@@ -153,6 +153,7 @@ impl Shared {
 
     async fn look_at_page(self: &Arc<Self>, rows: Vec<PlanRow>) -> Result<(), Error> {
         self.settle(rows.iter().map(|row| row.plan.id.clone()).collect()).await?;
+        self.look_for_strangers().await?;
         let mut keys = vec![Key::Instance(self.instance.clone())];
         keys.extend(rows.iter().filter_map(|row| row.plan.conductor.clone()).map(Key::Instance));
         Counts::add(&self.counts.calls);
@@ -172,7 +173,8 @@ impl Shared {
             let lease = instances.iter().find(|instance| instance.id == *conductor);
             let until = lease.map_or(windlass_core::time::Ms::ZERO, |row| row.until);
             let mine = *conductor == self.instance;
-            if mine || may_conduct(row.plan.recovery, until, me.since, self.store_now()) {
+            let may = may_conduct(row.plan.recovery, until, me.since, self.store_now()) && !self.is_strangers(&row);
+            if mine || may {
                 self.conduct_plan(row, mine).await?;
             }
         }
