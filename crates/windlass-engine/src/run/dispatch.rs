@@ -2,6 +2,7 @@
 //! whoever is not granted its tenant gives the task back. Woken by changes, never by a clock alone.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,9 +11,10 @@ use tokio::time::Instant;
 use windlass_core::event::Fact;
 use windlass_core::id::{TaskId, TenantId};
 use windlass_core::lock::{Acquire, Held, Holder};
+use windlass_core::plan::PlanStatus;
 use windlass_core::plan::spec::OnConflict;
-use windlass_core::port::state::{CheckpointPut, Key, Row, Step, Take, TaskPut, TaskRow, Which, Writer};
-use windlass_core::port::{Mark, PortError, Refusal};
+use windlass_core::port::state::{CheckpointPut, Filter, Key, Row, Step, Take, TaskPut, TaskRow, Which, Writer};
+use windlass_core::port::{Mark, PAGE_MAX, PortError, Refusal};
 use windlass_core::projection::apply;
 use windlass_core::task::status::Statuses;
 use windlass_core::task::{Cause, Task};
@@ -29,6 +31,8 @@ pub(crate) struct Queue {
     named: Mutex<VecDeque<TaskId>>,
     /// Tasks that wait for their tenant: when it is free they are ready again at once.
     waiting: Mutex<BTreeMap<TenantId, TaskId>>,
+    /// A take had no answer: what it took is this instance's, and nobody knows.
+    unheard: AtomicBool,
     wake: Notify,
 }
 
@@ -62,9 +66,9 @@ pub(crate) async fn dispatch(engine: Arc<Shared>) {
         match take(&engine, room.min(TAKE_MAX), &mut mark).await {
             Ok(rows) if rows.is_empty() => wait(&engine, mark).await,
             Ok(rows) => engine.begin(rows).await,
-            Err(PortError::Unavailable(why)) => {
-                engine.store_is_down(&why);
-                engine.health.up().await;
+            Err(error @ PortError::Unavailable(_)) => {
+                engine.queue.unheard.store(true, Ordering::Relaxed);
+                engine.outlast(&error).await;
             }
             Err(error) => {
                 tracing::error!(%error, "tasks cannot be taken");
@@ -78,6 +82,10 @@ pub(crate) async fn dispatch(engine: Arc<Shared>) {
 async fn take(engine: &Shared, room: usize, mark: &mut Mark) -> Result<Vec<TaskRow>, PortError> {
     // Before looking: a change that comes while we look is not missed.
     *mark = engine.state.changed(*mark, 0).await?;
+    if engine.queue.unheard.load(Ordering::Relaxed) {
+        engine.find_unheard().await?;
+        engine.queue.unheard.store(false, Ordering::Relaxed);
+    }
     let named: Vec<_> = {
         let mut named = locked(&engine.queue.named);
         let n = named.len().min(room);
@@ -88,7 +96,7 @@ async fn take(engine: &Shared, room: usize, mark: &mut Mark) -> Result<Vec<TaskR
         Counts::add(&engine.counts.calls);
         let rows = engine.state.take(&Take { instance, which: Which::Named(named.clone()) }).await;
         return match rows {
-            Ok(rows) => Ok(rows.into_iter().flatten().filter(|row| row.control.start.is_some()).collect()),
+            Ok(rows) => Ok(engine.wanted(rows.into_iter().flatten().collect()).await),
             Err(error) => {
                 locked(&engine.queue.named).extend(named);
                 Err(error)
@@ -123,6 +131,48 @@ async fn wait(engine: &Shared, mark: Mark) {
 }
 
 impl Shared {
+    /// Names what this instance has taken and does not run. Looks at open plans only, and only after a take
+    /// without an answer.
+    async fn find_unheard(&self) -> Result<(), PortError> {
+        for plan in self.open_plans(&[PlanStatus::Running, PlanStatus::Paused]).await? {
+            let mut after = None;
+            loop {
+                let (plan, statuses) = (Some(plan.plan.id.clone()), Statuses::ALL);
+                let filter = Filter::Tasks { plan, tenant: None, statuses, interrupted: false };
+                Counts::add(&self.counts.calls);
+                let page = self.state.list(&filter, after.as_ref(), PAGE_MAX).await?;
+                let mine = page.items.into_iter().filter_map(|row| match row {
+                    Row::Task(row) if row.task.owner.as_ref() == Some(&self.instance) => Some(row.task.id),
+                    _ => None,
+                });
+                let mut named = locked(&self.queue.named);
+                for id in mine.filter(|id| !locked(&self.running).contains_key(id)) {
+                    if !named.contains(&id) {
+                        named.push_back(id);
+                    }
+                }
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Those of named tasks that are to begin. What somebody else has begun and lost meanwhile is not.
+    async fn wanted(&self, rows: Vec<TaskRow>) -> Vec<TaskRow> {
+        let mut wanted = Vec::with_capacity(rows.len());
+        for row in rows {
+            match row.task.readiness(&row.control) {
+                _ if locked(&self.running).contains_key(&row.task.id) => {}
+                Some(_) => wanted.push(row),
+                None => self.let_go(&row.task.id).await,
+            }
+        }
+        wanted
+    }
+
     /// Locks the tenants of claimed tasks and starts an attempt for each that is granted its own.
     async fn begin(self: &Arc<Self>, rows: Vec<TaskRow>) {
         let tasks: Vec<_> = rows.iter().map(|row| (row.task.id.clone(), row.task.plan.clone())).collect();
@@ -267,11 +317,14 @@ impl Shared {
 
     /// An attempt is over and its task is not: if it still is this instance's, it is nobody's now.
     pub(crate) async fn let_go(&self, id: &TaskId) {
-        Counts::add(&self.counts.calls);
-        let row = match self.state.load(&[Key::Task(id.clone())]).await {
-            Ok(mut rows) => rows.pop().flatten(),
-            // The lease ends by itself.
-            Err(_) => return,
+        let row = loop {
+            Counts::add(&self.counts.calls);
+            match self.state.load(&[Key::Task(id.clone())]).await {
+                Ok(mut rows) => break rows.pop().flatten(),
+                // This instance's lease may live on, so it does not let go of the task for it.
+                Err(error @ PortError::Unavailable(_)) => self.outlast(&error).await,
+                Err(error) => return tracing::error!(task = %id, %error, "it cannot be given back"),
+            }
         };
         if let Some(Row::Task(row)) = row
             && row.task.owner.as_ref() == Some(&self.instance)

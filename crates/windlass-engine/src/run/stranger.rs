@@ -2,7 +2,7 @@
 //! crash and a quick restart it is that of the dead. Until such an instance is heard of again, this one takes
 //! nothing of the plans it conducts, and does not take them over: a restart moves nothing by itself.
 
-use windlass_core::id::{InstanceId, PlanId};
+use windlass_core::id::InstanceId;
 use windlass_core::plan::PlanStatus;
 use windlass_core::plan::spec::Recovery;
 use windlass_core::port::state::{Filter, InstanceRow, Key, PlanRow, Row, Which};
@@ -64,21 +64,27 @@ impl Shared {
         if locked(&self.strangers).values().all(|until| *until <= now) {
             return Ok(vec![Which::Ready { plan: None, limit }]);
         }
-        let (mut after, mut plans) = (None, Vec::<PlanId>::new());
+        let plans = self.open_plans(&[PlanStatus::Running]).await?;
+        let plans = plans.into_iter().filter(|row| !self.is_strangers(row)).map(|row| row.plan.id);
+        // The oldest first: it has waited longest.
+        Ok(plans.rev().map(|plan| Which::Ready { plan: Some(plan), limit }).collect())
+    }
+
+    /// Every plan that stands in one of these, the newest first.
+    pub(crate) async fn open_plans(&self, statuses: &[PlanStatus]) -> Result<Vec<PlanRow>, PortError> {
+        let (mut after, mut plans) = (None, Vec::new());
         loop {
-            let filter = Filter::Plans { statuses: vec![PlanStatus::Running] };
+            let filter = Filter::Plans { statuses: statuses.to_vec() };
             Counts::add(&self.counts.calls);
             let page = self.state.list(&filter, after.as_ref(), PAGE_MAX).await?;
             plans.extend(page.items.into_iter().filter_map(|row| match row {
-                Row::Plan(row) if !self.is_strangers(&row) => Some(row.plan.id),
+                Row::Plan(row) => Some(row),
                 _ => None,
             }));
             after = page.next;
             if after.is_none() {
-                break;
+                return Ok(plans);
             }
         }
-        // The oldest first: it has waited longest.
-        Ok(plans.into_iter().rev().map(|plan| Which::Ready { plan: Some(plan), limit }).collect())
     }
 }
