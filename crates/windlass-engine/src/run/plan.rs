@@ -33,7 +33,10 @@ pub(crate) async fn conduct(engine: Arc<Shared>) {
     let mut due = Instant::now();
     while !engine.is_stopping() {
         let touched = std::mem::take(&mut *locked(&engine.touched));
-        let mut done = engine.settle(touched.into_iter().collect()).await;
+        let mut done = engine.settle(touched.iter().cloned().collect()).await;
+        if done.is_err() {
+            locked(&engine.touched).extend(touched);
+        }
         if Instant::now() >= due && done.is_ok() {
             done = engine.look_at_plans().await;
             due = Instant::now() + scan;
@@ -136,11 +139,12 @@ impl Shared {
     async fn look_at_plans(self: &Arc<Self>) -> Result<(), Error> {
         let mut after = None;
         loop {
-            let filter = Filter::Plans { statuses: vec![PlanStatus::Running, PlanStatus::Paused] };
+            let statuses = vec![PlanStatus::Ready, PlanStatus::Running, PlanStatus::Paused];
             Counts::add(&self.counts.calls);
-            let page = self.state.list(&filter, after.as_ref(), PAGE_MAX).await?;
+            let page = self.state.list(&Filter::Plans { statuses }, after.as_ref(), PAGE_MAX).await?;
             let rows = page.items.into_iter().filter_map(|row| match row {
-                Row::Plan(row) => Some(row),
+                // One that was not started ends only if somebody cancelled it.
+                Row::Plan(row) if row.plan.status != PlanStatus::Ready || row.plan.cancelled => Some(row),
                 _ => None,
             });
             self.look_at_page(rows.collect()).await?;
