@@ -19,7 +19,7 @@ use windlass_core::task::status::Statuses;
 use windlass_core::task::{Control, Request, Start, StartKind, Task};
 use windlass_core::time::Ms;
 
-use super::{Caller, Done, Preview, ROUNDS_MAX, kept};
+use super::{Caller, Done, Preview, ROUNDS_MAX, kept, lasting};
 use crate::error::Error;
 use crate::run::work::Job;
 use crate::shared::{Counts, Shared};
@@ -100,7 +100,7 @@ impl Shared {
             match self.commit_one(&step).await? {
                 Ok(stepped) => {
                     self.after_task(&found, &decision, &step, stepped.seq);
-                    return Ok(done);
+                    return Ok(lasting(&stepped, done));
                 }
                 // Somebody else wrote in between, or is about to begin the task: look again.
                 Err(
