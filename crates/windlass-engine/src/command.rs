@@ -151,6 +151,11 @@ impl Shared {
     }
 }
 
+/// What an operation came to: the same request under the same key may have been faster, on any instance.
+pub(crate) fn lasting<T: for<'de> Deserialize<'de>>(stepped: &Stepped, mine: T) -> T {
+    stepped.answer.as_ref().and_then(|answer| answer.to().ok()).unwrap_or(mine)
+}
+
 /// The answer as it is kept with the operation.
 pub(crate) fn kept<T: Serialize>(answer: &T) -> Option<Json> {
     Json::of(answer).ok()

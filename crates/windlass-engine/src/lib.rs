@@ -55,6 +55,7 @@ impl Engine {
         let until = shared.state.beat(&shared.instance, shared.options.lease_ms).await?.until;
         let now = until.minus(shared.options.lease_ms);
         *locked(&shared.store_clock) = Some((tokio::time::Instant::now(), now));
+        shared.meet().await?;
         shared.spawn(run::lease::keep(Arc::clone(&shared)));
         shared.spawn(run::lease::watch_state(Arc::clone(&shared)));
         shared.spawn(run::dispatch::dispatch(Arc::clone(&shared)));

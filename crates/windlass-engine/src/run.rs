@@ -8,4 +8,5 @@ pub(crate) mod lease;
 mod ledger;
 pub(crate) mod plan;
 mod stages;
+mod stranger;
 pub(crate) mod work;

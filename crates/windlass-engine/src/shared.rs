@@ -67,6 +67,8 @@ pub(crate) struct Shared {
     pub(crate) dropped: Mutex<BTreeMap<TaskId, (Ms, String)>>,
     /// The store's clock at a moment of ours, as the last answer to a beat told it.
     pub(crate) store_clock: Mutex<Option<(tokio::time::Instant, Ms)>>,
+    /// Instances whose lease ran when this one came up and that were not heard of since, and until when.
+    pub(crate) strangers: Mutex<BTreeMap<InstanceId, Ms>>,
     dead: AtomicBool,
     ops: AtomicU64,
     rng: Mutex<fastrand::Rng>,
@@ -161,6 +163,7 @@ impl Shared {
             tasks: Mutex::default(),
             dropped: Mutex::default(),
             store_clock: Mutex::default(),
+            strangers: Mutex::default(),
             dead: AtomicBool::new(false),
             ops: AtomicU64::new(0),
             rng: Mutex::new(fastrand::Rng::with_seed(parts.seed)),

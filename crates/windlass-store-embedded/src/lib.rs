@@ -6,6 +6,7 @@
 mod chain;
 mod clock;
 mod error;
+mod inline;
 mod key;
 pub mod kv;
 mod lock;
@@ -47,9 +48,21 @@ impl Embedded {
 
     /// A store over any [`Kv`] and clock: what tests put faults into.
     pub fn over(kv: Arc<dyn Kv>, clock: Clock) -> Result<Embedded, OpenError> {
-        let damaged = |why: kv::KvError| OpenError::Corrupt { folder: ".".into(), why: why.to_string() };
-        let seq = chain::walk(&*kv.read()).map_err(damaged)?.last;
+        let seq = Self::last(&*kv)?;
         Ok(Self::start(kv, clock, seq))
+    }
+
+    /// The same without a thread of its own: each call is carried out at once, by whoever makes it. For
+    /// simulations, which must decide themselves what happens when.
+    pub fn inline(kv: Arc<dyn Kv>, clock: Clock) -> Result<Embedded, OpenError> {
+        let seq = Self::last(&*kv)?;
+        Ok(Embedded { writer: Arc::new(Writer::inline(kv, clock, seq)), ahead_ms: 0 })
+    }
+
+    /// The number of the last batch that is stored.
+    fn last(kv: &dyn Kv) -> Result<u64, OpenError> {
+        let damaged = |why: kv::KvError| OpenError::Corrupt { folder: ".".into(), why: why.to_string() };
+        Ok(chain::walk(&*kv.read()).map_err(damaged)?.last)
     }
 
     fn start(kv: Arc<dyn Kv>, clock: Clock, seq: u64) -> Embedded {

@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use windlass_core::port::{Mark, PortError};
 
 use crate::clock::Clock;
+use crate::inline::Inline;
 use crate::kv::{Kv, KvError, Read};
 use crate::tx::{Hot, Tx};
 
@@ -20,15 +21,17 @@ const QUEUE_MAX: usize = 4_096;
 const BATCH_WRITES_MAX: usize = 16_384;
 
 /// What a caller wants done: run inside the batch, it leaves behind what to do after the commit.
-type Work = Box<dyn FnOnce(&mut Tx<'_>) -> Answer + Send>;
+pub(crate) type Work = Box<dyn FnOnce(&mut Tx<'_>) -> Answer + Send>;
 /// Sends the caller's answer, given whether the batch was committed.
-type Answer = Box<dyn FnOnce(Result<(), PortError>) + Send>;
+pub(crate) type Answer = Box<dyn FnOnce(Result<(), PortError>) + Send>;
 
 pub(crate) struct Writer {
     kv: RwLock<Option<Arc<dyn Kv>>>,
     queue: Mutex<Option<mpsc::Sender<Work>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     stopped: Arc<Mutex<Option<String>>>,
+    /// Instead of the thread: see [`crate::inline`].
+    pub(crate) inline: Mutex<Option<Inline>>,
     pub(crate) clock: Clock,
     pub(crate) state_mark: watch::Receiver<u64>,
     pub(crate) lock_mark: watch::Receiver<u64>,
@@ -36,6 +39,17 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub(crate) fn start(kv: Arc<dyn Kv>, clock: Clock, seq: u64) -> Writer {
+        let (writer, turn, work) = Self::idle(kv, clock, seq);
+        let thread = std::thread::Builder::new().name("windlass-writer".into()).spawn(move || turn.run(work));
+        match thread {
+            Ok(thread) => *lock(&writer.thread) = Some(thread),
+            Err(error) => stop(&writer.stopped, &format!("the writer thread does not start: {error}")),
+        }
+        writer
+    }
+
+    /// A writer, and what somebody has to run for it: the thread, or each caller.
+    pub(crate) fn idle(kv: Arc<dyn Kv>, clock: Clock, seq: u64) -> (Writer, Loop, mpsc::Receiver<Work>) {
         let (queue, work) = mpsc::channel(QUEUE_MAX);
         // Marks of an earlier run must not look like marks of this one.
         let first = clock.now_us();
@@ -51,19 +65,17 @@ impl Writer {
             stopped: Arc::clone(&stopped),
             hot: Hot::default(),
         };
-        let thread = std::thread::Builder::new().name("windlass-writer".into()).spawn(move || turn.run(work));
-        if let Err(error) = &thread {
-            stop(&stopped, &format!("the writer thread does not start: {error}"));
-        }
-        Writer {
+        let writer = Writer {
             kv: RwLock::new(Some(kv)),
             queue: Mutex::new(Some(queue)),
-            thread: Mutex::new(thread.ok()),
+            thread: Mutex::default(),
             stopped,
+            inline: Mutex::default(),
             clock,
             state_mark,
             lock_mark,
-        }
+        };
+        (writer, turn, work)
     }
 
     /// Runs `work` in the next batch and answers when it is durable. What is handed over is done
@@ -81,6 +93,7 @@ impl Writer {
         });
         let Some(queue) = lock(&self.queue).clone() else { return Err(self.gone()) };
         if queue.send(work).await.is_ok() {
+            self.run_inline();
             if let Ok(answer) = answer.await {
                 return answer;
             }
@@ -112,6 +125,7 @@ impl Writer {
 
     pub(crate) fn close(&self) {
         drop(lock(&self.queue).take());
+        drop(lock(&self.inline).take());
         if let Some(thread) = lock(&self.thread).take() {
             // A panic of the writer has been reported by the panic hook; there is nothing to add.
             drop(thread.join());
@@ -143,7 +157,7 @@ impl Drop for Writer {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -171,7 +185,7 @@ fn next(queue: &mut mpsc::Receiver<Work>) -> Option<Work> {
 }
 
 /// What the writer thread owns.
-struct Loop {
+pub(crate) struct Loop {
     kv: Arc<dyn Kv>,
     clock: Clock,
     seq: u64,
@@ -199,7 +213,7 @@ impl Loop {
     }
 
     /// One batch: everything that waits now, one commit, then the answers.
-    fn turn(&mut self, first: Work, queue: &mut mpsc::Receiver<Work>) -> Result<(), KvError> {
+    pub(crate) fn turn(&mut self, first: Work, queue: &mut mpsc::Receiver<Work>) -> Result<(), KvError> {
         let stored = self.kv.read();
         let mut tx = Tx::new(&*stored, &mut self.hot, self.clock.now_us());
         let mut answers = vec![first(&mut tx)];

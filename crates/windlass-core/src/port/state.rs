@@ -372,7 +372,9 @@ impl Step {
         }
         for put in &self.tasks {
             let to = put.task.status;
-            if let Some(from) = put.from.iter().find(|from| !from.may_become(to)) {
+            // Given back by whoever claimed it, a task stands where it stood, ended or not.
+            let given_back = |from| from == to && matches!(self.by, Writer::Claimer(_));
+            if let Some(from) = put.from.iter().find(|from| !from.may_become(to) && !given_back(*from)) {
                 return Err(Refusal::State { status: from.name(), expected: format!("one that may become {to}") });
             }
         }

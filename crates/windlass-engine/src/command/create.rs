@@ -12,7 +12,7 @@ use windlass_core::projection::{apply, apply_plan};
 use windlass_core::stage::Stage;
 use windlass_core::task::status::Statuses;
 
-use super::{Caller, ROUNDS_MAX, kept};
+use super::{Caller, ROUNDS_MAX, kept, lasting};
 use crate::error::Error;
 use crate::shared::Shared;
 
@@ -59,6 +59,7 @@ impl Shared {
             step.op = op.clone();
             match self.commit_one(&step).await? {
                 Ok(stepped) => {
+                    let created = lasting(&stepped, created);
                     self.tell(
                         step.events.into_iter().filter(|event| event.task.is_none()).collect(),
                         stepped.seq,

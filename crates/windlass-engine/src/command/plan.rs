@@ -22,7 +22,7 @@ use windlass_core::task::{Cause, Control};
 use windlass_core::time::Ms;
 
 use super::task::{Order, Which};
-use super::{Caller, Done, ROUNDS_MAX, kept};
+use super::{Caller, Done, ROUNDS_MAX, kept, lasting};
 use crate::error::Error;
 use crate::run::plan::RUNS;
 use crate::shared::{Counts, Shared};
@@ -90,6 +90,7 @@ impl Shared {
             let step = Step { answer: kept(&done), ..step };
             match self.commit_one(&step).await? {
                 Ok(stepped) => {
+                    let done = lasting(&stepped, done);
                     self.tell(step.events, stepped.seq, true);
                     self.carry(id, verb, caller).await?;
                     return Ok(done);

@@ -19,7 +19,7 @@ use windlass_core::task::status::Statuses;
 use windlass_core::task::{Control, Request, Start, StartKind, Task};
 use windlass_core::time::Ms;
 
-use super::{Caller, Done, Preview, ROUNDS_MAX, kept};
+use super::{Caller, Done, Preview, ROUNDS_MAX, kept, lasting};
 use crate::error::Error;
 use crate::run::work::Job;
 use crate::shared::{Counts, Shared};
@@ -100,7 +100,7 @@ impl Shared {
             match self.commit_one(&step).await? {
                 Ok(stepped) => {
                     self.after_task(&found, &decision, &step, &stepped);
-                    return Ok(done);
+                    return Ok(lasting(&stepped, done));
                 }
                 // Somebody else wrote in between, or is about to begin the task: look again.
                 Err(
@@ -208,6 +208,8 @@ impl Shared {
             events.push(event);
         }
         let plan = self.plan_with(found, decision, caller, &task, &mut events)?;
+        // An owner that may be back goes no further with what a person has changed meanwhile.
+        task.owner = None;
         let spec = order.config.clone().map(|config| {
             let mut spec = found.job.spec.clone();
             spec.config = Some(config);

@@ -45,7 +45,7 @@ impl Engine {
         let task = &found.row.task;
         let mut why = match task.status {
             _ if at.interrupted() => Why::new("interrupted", interrupted(&found), possible),
-            _ if found.row.control.start.is_some() => self.why_not_begun(&found, possible),
+            _ if found.row.control.start.is_some() => self.why_not_begun(&found, possible).await?,
             TaskStatus::Pending => self.why_pending(&found, possible).await?,
             TaskStatus::Running => Why::new("running", self.why_running(&found), possible),
             TaskStatus::RollingBack => Why::new("rollingBack", "it is being taken back".to_owned(), possible),
@@ -74,11 +74,11 @@ impl Engine {
         Some(Why::new("unsaved", text, vec!["pause", "cancel"]))
     }
 
-    fn why_not_begun(&self, found: &Found, possible: Vec<&'static str>) -> Why {
-        let Some(start) = &found.row.control.start else { return Why::new("asked", String::new(), possible) };
+    async fn why_not_begun(&self, found: &Found, possible: Vec<&'static str>) -> Result<Why, Error> {
+        let Some(start) = &found.row.control.start else { return Ok(Why::new("asked", String::new(), possible)) };
         let asked = format!("{} was asked for by {}", start.kind.verb(), start.by);
         let plan = &found.plan.plan;
-        match (&found.lock.holder, &found.lock.freeze) {
+        Ok(match (&found.lock.holder, &found.lock.freeze) {
             (_, Some(freeze)) => {
                 Why::new("frozen", format!("{asked}; the tenant was frozen by {}", freeze.by), possible)
             }
@@ -93,8 +93,22 @@ impl Engine {
             _ if found.conductor_gone => {
                 Why::new("planInterrupted", format!("{asked}; nobody conducts its plan, resume the plan"), possible)
             }
-            _ => Why::new("asked", format!("{asked}; it begins when an instance has room"), possible),
-        }
+            _ => match self.why_no_slot(found).await? {
+                Some(text) => Why::new("slot", format!("{asked}; {text}"), possible),
+                None => Why::new("asked", format!("{asked}; it begins when an instance has room"), possible),
+            },
+        })
+    }
+
+    /// Whether other tasks have all of the plan's slots: one that is interrupted keeps its own.
+    async fn why_no_slot(&self, found: &Found) -> Result<Option<String>, Error> {
+        let plan = &found.plan.plan;
+        let tasks = self.tasks_of(&plan.id, &TaskStatus::ALL).await?;
+        let others = tasks.iter().filter(|row| row.task.takes_slot() && row.task.id != found.row.task.id).count();
+        let full = others >= plan.max_concurrency as usize;
+        Ok(full.then(|| {
+            format!("it waits for one of its plan's {} slots; {others} tasks have them", plan.max_concurrency)
+        }))
     }
 
     async fn why_pending(&self, found: &Found, possible: Vec<&'static str>) -> Result<Why, Error> {
@@ -115,10 +129,7 @@ impl Engine {
         if let Some(holder) = found.lock.holder.as_ref().filter(|holder| holder.task != task.id) {
             return why("locked", locked_by(holder));
         }
-        let active = [TaskStatus::Running, TaskStatus::RollingBack];
-        let running = self.tasks_of(&plan.id, &active).await?.len();
-        if running >= plan.max_concurrency as usize {
-            let text = format!("it waits for one of its plan's {} slots; {running} tasks run", plan.max_concurrency);
+        if let Some(text) = self.why_no_slot(found).await? {
             return why("slot", text);
         }
         why("turn", "its turn has not come: it starts when an instance has room".to_owned())
@@ -144,11 +155,13 @@ impl Engine {
         let active = view.tally.active();
         Ok(match plan.status {
             _ if view.interrupted => Why::new("interrupted", self.plan_interrupted(plan).await?, possible),
+            status if plan.cancelled && !status.is_final() => {
+                let text =
+                    format!("it was cancelled; {active} tasks have not ended yet, cancel it again to reach them");
+                Why::new("cancelling", text, possible)
+            }
             PlanStatus::Ready => Why::new("ready", "it has not been started".to_owned(), possible),
             PlanStatus::Paused => Why::new("paused", self.plan_paused(plan).await?, possible),
-            PlanStatus::Running if plan.cancelled => {
-                Why::new("cancelling", format!("it was cancelled; {active} tasks have not ended yet"), possible)
-            }
             PlanStatus::Running => Why::new("running", self.plan_running(id, active).await?, possible),
             ended => Why::new("ended", format!("it is {ended}"), possible),
         })

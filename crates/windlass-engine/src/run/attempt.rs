@@ -289,6 +289,8 @@ impl Attempt {
     /// What is stored once this attempt's fence stands: the checkpoint to go on from, and whether the
     /// plan still wants it.
     async fn resume_point(&mut self) -> Result<Point, Stop> {
+        // Whatever the policy: before the fence stands, somebody else may still change what is read here.
+        self.catch_up(true).await?;
         let mut keys = vec![Key::Plan(self.task.plan.clone())];
         if self.ledger.checkpoint() > 0 {
             keys.push(Key::Checkpoint(self.task.id.clone()));

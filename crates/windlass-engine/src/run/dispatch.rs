@@ -2,6 +2,7 @@
 //! whoever is not granted its tenant gives the task back. Woken by changes, never by a clock alone.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,9 +12,10 @@ use windlass_core::event::Fact;
 use windlass_core::fence::Fence;
 use windlass_core::id::{TaskId, TenantId};
 use windlass_core::lock::{Acquire, Held, Holder};
+use windlass_core::plan::PlanStatus;
 use windlass_core::plan::spec::OnConflict;
-use windlass_core::port::state::{CheckpointPut, Key, Row, Step, Take, TaskPut, TaskRow, Which, Writer};
-use windlass_core::port::{Mark, PortError, Refusal};
+use windlass_core::port::state::{CheckpointPut, Filter, Key, Row, Step, Take, TaskPut, TaskRow, Which, Writer};
+use windlass_core::port::{Mark, PAGE_MAX, PortError, Refusal};
 use windlass_core::projection::apply;
 use windlass_core::task::status::Statuses;
 use windlass_core::task::{Cause, Task};
@@ -33,6 +35,8 @@ pub(crate) struct Queue {
     waiting: Mutex<BTreeMap<(TenantId, TaskId), bool>>,
     /// One more waits: its tenant may have become free before it was known to wait.
     waits: Notify,
+    /// A take had no answer: what it took is this instance's, and nobody knows.
+    unheard: AtomicBool,
     wake: Notify,
 }
 
@@ -66,9 +70,9 @@ pub(crate) async fn dispatch(engine: Arc<Shared>) {
         match take(&engine, room.min(TAKE_MAX), &mut mark).await {
             Ok(taken) if taken.rows.is_empty() => wait(&engine, mark).await,
             Ok(taken) => engine.begin(taken).await,
-            Err(PortError::Unavailable(why)) => {
-                engine.store_is_down(&why);
-                engine.health.up().await;
+            Err(error @ PortError::Unavailable(_)) => {
+                engine.queue.unheard.store(true, Ordering::Relaxed);
+                engine.outlast(&error).await;
             }
             Err(error) => {
                 tracing::error!(%error, "tasks cannot be taken");
@@ -89,6 +93,10 @@ struct Taken {
 async fn take(engine: &Shared, room: usize, mark: &mut Mark) -> Result<Taken, PortError> {
     // Before looking: a change that comes while we look is not missed.
     *mark = engine.state.changed(*mark, 0).await?;
+    if engine.queue.unheard.load(Ordering::Relaxed) {
+        engine.find_unheard().await?;
+        engine.queue.unheard.store(false, Ordering::Relaxed);
+    }
     let named: Vec<_> = {
         let mut named = locked(&engine.queue.named);
         let n = named.len().min(room);
@@ -98,11 +106,16 @@ async fn take(engine: &Shared, room: usize, mark: &mut Mark) -> Result<Taken, Po
         let rows = take_named(engine, named).await?;
         return Ok(Taken { rows, named: true });
     }
-    Counts::add(&engine.counts.calls);
-    let which = Which::Ready { plan: None, limit: u32::try_from(room).unwrap_or(u32::MAX) };
-    let rows = engine.state.take(&Take { instance: engine.instance.clone(), which }).await?;
-    // Without a lease nothing is taken; the next beat begins one.
-    Ok(Taken { rows: rows.into_iter().flatten().collect(), named: false })
+    for which in engine.whose(u32::try_from(room).unwrap_or(u32::MAX)).await? {
+        Counts::add(&engine.counts.calls);
+        let rows = engine.state.take(&Take { instance: engine.instance.clone(), which }).await?;
+        // Without a lease nothing is taken; the next beat begins one.
+        let rows: Vec<_> = rows.into_iter().flatten().collect();
+        if !rows.is_empty() {
+            return Ok(Taken { rows, named: false });
+        }
+    }
+    Ok(Taken { rows: Vec::new(), named: false })
 }
 
 async fn take_named(engine: &Shared, named: Vec<TaskId>) -> Result<Vec<TaskRow>, PortError> {
@@ -118,9 +131,9 @@ async fn take_named(engine: &Shared, named: Vec<TaskId>) -> Result<Vec<TaskRow>,
     let mut rows = Vec::new();
     for (id, answer) in named.into_iter().zip(answers) {
         match answer {
-            // It was taken before, and is about to begin.
-            Ok(row) if locked(&engine.running).get(&id).is_some_and(|here| here.fence > row.task.fence) => {}
-            Ok(row) if row.control.start.is_some() => rows.push(row),
+            // It was taken before, and runs or is about to.
+            Ok(row) if locked(&engine.running).get(&id).is_some_and(|here| here.fence >= row.task.fence) => {}
+            Ok(row) if row.task.readiness(&row.control).is_some() => rows.push(row),
             // What was asked for has begun elsewhere, and ended there: it is not ours to begin.
             Ok(row) => engine.let_go(&id, row.task.fence).await,
             // The next beat begins a lease.
@@ -147,6 +160,35 @@ async fn wait(engine: &Shared, mark: Mark) {
 }
 
 impl Shared {
+    /// Names what this instance has taken and does not run. Looks at open plans only, and only after a take
+    /// without an answer.
+    async fn find_unheard(&self) -> Result<(), PortError> {
+        for plan in self.open_plans(&[PlanStatus::Running, PlanStatus::Paused]).await? {
+            let mut after = None;
+            loop {
+                let (plan, statuses) = (Some(plan.plan.id.clone()), Statuses::ALL);
+                let filter = Filter::Tasks { plan, tenant: None, statuses, interrupted: false };
+                Counts::add(&self.counts.calls);
+                let page = self.state.list(&filter, after.as_ref(), PAGE_MAX).await?;
+                let mine = page.items.into_iter().filter_map(|row| match row {
+                    Row::Task(row) if row.task.owner.as_ref() == Some(&self.instance) => Some(row.task.id),
+                    _ => None,
+                });
+                let mut named = locked(&self.queue.named);
+                for id in mine.filter(|id| !locked(&self.running).contains_key(id)) {
+                    if !named.contains(&id) {
+                        named.push_back(id);
+                    }
+                }
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Locks the tenants of claimed tasks and starts an attempt for each that is granted its own.
     async fn begin(self: &Arc<Self>, taken: Taken) {
         let Taken { rows, named } = taken;
@@ -366,27 +408,33 @@ impl Shared {
 
     /// It waits no longer.
     async fn make_ready(&self, id: &TaskId, named: bool) -> Result<(), PortError> {
-        Counts::add(&self.counts.calls);
-        let row = self.state.load(&[Key::Task(id.clone())]).await?.pop().flatten();
-        let Some(Row::Task(row)) = row else { return Ok(()) };
-        if row.task.readiness(&row.control).is_none() || row.task.owner.is_some() || row.task.ready_at == Ms::ZERO {
-            return Ok(());
+        loop {
+            Counts::add(&self.counts.calls);
+            let row = self.state.load(&[Key::Task(id.clone())]).await?.pop().flatten();
+            let Some(Row::Task(row)) = row else { return Ok(()) };
+            if row.task.readiness(&row.control).is_none() || row.task.owner.is_some() || row.task.ready_at == Ms::ZERO {
+                return Ok(());
+            }
+            let mut task = row.task.clone();
+            task.ready_at = Ms::ZERO;
+            let step = Step {
+                op: self.op(),
+                by: Writer::Person(self.me.clone()),
+                plan: None,
+                tasks: vec![TaskPut { task, from: Statuses::of(&[row.task.status]), version: row.version, spec: None }],
+                checkpoint: CheckpointPut::Keep,
+                ask: None,
+                events: Vec::new(),
+                answer: None,
+            };
+            Counts::add(&self.counts.calls);
+            match self.state.commit(&[step]).await?.pop() {
+                // An event was written beside it: it waits all the same.
+                Some(Err(Refusal::Version { .. })) => {}
+                // Any other refusal means that somebody else has moved it on already.
+                _ => break,
+            }
         }
-        let mut task = row.task.clone();
-        task.ready_at = Ms::ZERO;
-        let step = Step {
-            op: self.op(),
-            by: Writer::Person(self.me.clone()),
-            plan: None,
-            tasks: vec![TaskPut { task, from: Statuses::of(&[row.task.status]), version: row.version, spec: None }],
-            checkpoint: CheckpointPut::Keep,
-            ask: None,
-            events: Vec::new(),
-            answer: None,
-        };
-        Counts::add(&self.counts.calls);
-        // A refusal means that somebody else has moved it on already.
-        drop(self.state.commit(&[step]).await?);
         match named {
             true => self.queue.name(id.clone()),
             false => self.queue.wake(),

@@ -204,7 +204,7 @@ impl Attempt {
 
     /// Writes what the store lacks: what had no answer as it was, then the rest in one step. If the
     /// store is still away, waits for it when told to.
-    async fn catch_up(&mut self, wait: bool) -> Result<(), Stop> {
+    pub(super) async fn catch_up(&mut self, wait: bool) -> Result<(), Stop> {
         while let Some(mut behind) = self.ledger.behind.take() {
             let answer = self.ask_store(&behind.first).await;
             match answer {

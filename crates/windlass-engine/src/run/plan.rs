@@ -33,7 +33,10 @@ pub(crate) async fn conduct(engine: Arc<Shared>) {
     let mut due = Instant::now();
     while !engine.is_stopping() {
         let touched = std::mem::take(&mut *locked(&engine.touched));
-        let mut done = engine.settle(touched.into_iter().collect()).await;
+        let mut done = engine.settle(touched.iter().cloned().collect()).await;
+        if done.is_err() {
+            locked(&engine.touched).extend(touched);
+        }
         if Instant::now() >= due && done.is_ok() {
             done = engine.look_at_plans().await;
             due = Instant::now() + scan;
@@ -142,11 +145,12 @@ impl Shared {
     async fn look_at_plans(self: &Arc<Self>) -> Result<(), Error> {
         let mut after = None;
         loop {
-            let filter = Filter::Plans { statuses: vec![PlanStatus::Running, PlanStatus::Paused] };
+            let statuses = vec![PlanStatus::Ready, PlanStatus::Running, PlanStatus::Paused];
             Counts::add(&self.counts.calls);
-            let page = self.state.list(&filter, after.as_ref(), PAGE_MAX).await?;
+            let page = self.state.list(&Filter::Plans { statuses }, after.as_ref(), PAGE_MAX).await?;
             let rows = page.items.into_iter().filter_map(|row| match row {
-                Row::Plan(row) => Some(row),
+                // One that was not started ends only if somebody cancelled it.
+                Row::Plan(row) if row.plan.status != PlanStatus::Ready || row.plan.cancelled => Some(row),
                 _ => None,
             });
             self.look_at_page(rows.collect()).await?;
@@ -159,6 +163,7 @@ impl Shared {
 
     async fn look_at_page(self: &Arc<Self>, rows: Vec<PlanRow>) -> Result<(), Error> {
         self.settle(rows.iter().map(|row| row.plan.id.clone()).collect()).await?;
+        self.look_for_strangers().await?;
         let mut keys = vec![Key::Instance(self.instance.clone())];
         keys.extend(rows.iter().filter_map(|row| row.plan.conductor.clone()).map(Key::Instance));
         Counts::add(&self.counts.calls);
@@ -178,7 +183,8 @@ impl Shared {
             let lease = instances.iter().find(|instance| instance.id == *conductor);
             let until = lease.map_or(windlass_core::time::Ms::ZERO, |row| row.until);
             let mine = *conductor == self.instance;
-            if mine || may_conduct(row.plan.recovery, until, me.since, self.store_now()) {
+            let may = may_conduct(row.plan.recovery, until, me.since, self.store_now()) && !self.is_strangers(&row);
+            if mine || may {
                 self.conduct_plan(row, mine).await?;
             }
         }

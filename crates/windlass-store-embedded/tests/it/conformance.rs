@@ -1,4 +1,4 @@
-//! The contract, on disk and in memory.
+//! The contract, on disk and in memory, with a writer's thread and without.
 
 mod disk {
     use std::sync::Mutex;
@@ -62,6 +62,41 @@ mod memory {
             let mut store = self.store.lock().unwrap();
             store.close();
             *store = Embedded::over(self.kv.clone(), Clock::system()).unwrap();
+        }
+    }
+
+    windlass_conformance::suite!(make);
+}
+
+mod inline {
+    use std::sync::{Arc, Mutex};
+
+    use windlass_conformance::harness::{Harness, Ports};
+    use windlass_store_embedded::kv::memory::Memory;
+    use windlass_store_embedded::{Clock, Embedded};
+
+    /// Without a thread of its own.
+    struct Inline {
+        kv: Arc<Memory>,
+        store: Mutex<Embedded>,
+    }
+
+    async fn make() -> Inline {
+        let kv = Arc::new(Memory::default());
+        let store = Embedded::inline(kv.clone(), Clock::system()).unwrap();
+        Inline { kv, store: Mutex::new(store) }
+    }
+
+    #[async_trait::async_trait]
+    impl Harness for Inline {
+        async fn open(&self, ahead_ms: u64) -> Ports {
+            super::ports(self.store.lock().unwrap().ahead(ahead_ms))
+        }
+
+        async fn restart(&self) {
+            let mut store = self.store.lock().unwrap();
+            store.close();
+            *store = Embedded::inline(self.kv.clone(), Clock::system()).unwrap();
         }
     }
 
