@@ -21,6 +21,7 @@ use windlass_core::time::Ms;
 
 use super::attempt::Attempt;
 use super::work::Job;
+use crate::command::ROUNDS_MAX;
 use crate::shared::{Counts, Shared, locked};
 
 /// What the dispatcher is told.
@@ -364,29 +365,34 @@ impl Shared {
         Ok(())
     }
 
-    /// It waits no longer.
+    /// It waits no longer, unless somebody else has moved it on already.
     async fn make_ready(&self, id: &TaskId, named: bool) -> Result<(), PortError> {
-        Counts::add(&self.counts.calls);
-        let row = self.state.load(&[Key::Task(id.clone())]).await?.pop().flatten();
-        let Some(Row::Task(row)) = row else { return Ok(()) };
-        if row.task.readiness(&row.control).is_none() || row.task.owner.is_some() || row.task.ready_at == Ms::ZERO {
-            return Ok(());
+        for _ in 0..ROUNDS_MAX {
+            Counts::add(&self.counts.calls);
+            let row = self.state.load(&[Key::Task(id.clone())]).await?.pop().flatten();
+            let Some(Row::Task(row)) = row else { return Ok(()) };
+            if row.task.readiness(&row.control).is_none() || row.task.owner.is_some() || row.task.ready_at == Ms::ZERO {
+                return Ok(());
+            }
+            let mut task = row.task.clone();
+            task.ready_at = Ms::ZERO;
+            let step = Step {
+                op: self.op(),
+                by: Writer::Person(self.me.clone()),
+                plan: None,
+                tasks: vec![TaskPut { task, from: Statuses::of(&[row.task.status]), version: row.version, spec: None }],
+                checkpoint: CheckpointPut::Keep,
+                ask: None,
+                events: Vec::new(),
+                answer: None,
+            };
+            Counts::add(&self.counts.calls);
+            match self.state.commit(&[step]).await?.pop() {
+                // Something was written about it, the end of its tenant's freeze for one: look again.
+                Some(Err(Refusal::Version { .. })) => {}
+                _ => break,
+            }
         }
-        let mut task = row.task.clone();
-        task.ready_at = Ms::ZERO;
-        let step = Step {
-            op: self.op(),
-            by: Writer::Person(self.me.clone()),
-            plan: None,
-            tasks: vec![TaskPut { task, from: Statuses::of(&[row.task.status]), version: row.version, spec: None }],
-            checkpoint: CheckpointPut::Keep,
-            ask: None,
-            events: Vec::new(),
-            answer: None,
-        };
-        Counts::add(&self.counts.calls);
-        // A refusal means that somebody else has moved it on already.
-        drop(self.state.commit(&[step]).await?);
         match named {
             true => self.queue.name(id.clone()),
             false => self.queue.wake(),
