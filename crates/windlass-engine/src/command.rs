@@ -151,6 +151,11 @@ impl Shared {
     }
 }
 
+/// What was answered when this was done: by this step, or by the same one before it.
+pub(crate) fn answer_of<T: for<'de> Deserialize<'de>>(stepped: &Stepped, answer: T) -> T {
+    stepped.answer.as_ref().and_then(|kept| kept.to().ok()).unwrap_or(answer)
+}
+
 /// The answer as it is kept with the operation.
 pub(crate) fn kept<T: Serialize>(answer: &T) -> Option<Json> {
     Json::of(answer).ok()

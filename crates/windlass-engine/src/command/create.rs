@@ -12,7 +12,7 @@ use windlass_core::projection::{apply, apply_plan};
 use windlass_core::stage::Stage;
 use windlass_core::task::status::Statuses;
 
-use super::{Caller, ROUNDS_MAX, kept};
+use super::{Caller, ROUNDS_MAX, answer_of, kept};
 use crate::error::Error;
 use crate::shared::Shared;
 
@@ -64,6 +64,7 @@ impl Shared {
                         stepped.seq,
                         true,
                     );
+                    let created = answer_of(&stepped, created);
                     self.queue.wake();
                     self.touch(&created.plan);
                     return Ok(created);

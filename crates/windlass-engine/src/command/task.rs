@@ -19,7 +19,7 @@ use windlass_core::task::status::Statuses;
 use windlass_core::task::{Control, Request, Start, StartKind, Task};
 use windlass_core::time::Ms;
 
-use super::{Caller, Done, Preview, ROUNDS_MAX, kept};
+use super::{Caller, Done, Preview, ROUNDS_MAX, answer_of, kept};
 use crate::error::Error;
 use crate::run::work::Job;
 use crate::shared::{Counts, Shared};
@@ -100,7 +100,7 @@ impl Shared {
             match self.commit_one(&step).await? {
                 Ok(stepped) => {
                     self.after_task(&found, &decision, &step, &stepped);
-                    return Ok(done);
+                    return Ok(answer_of(&stepped, done));
                 }
                 // Somebody else wrote in between, or is about to begin the task: look again.
                 Err(
@@ -277,7 +277,7 @@ impl Shared {
         let about_task: Vec<_> = step.events.iter().filter(|event| event.task.is_some()).cloned().collect();
         self.tell(about_task, stepped.seq, true);
         // An attempt that runs here knows before its next boundary; others are woken.
-        self.set_control(id, &stepped.control);
+        self.set_control(id, &stepped.control, stepped.version);
         self.asked.notify_one();
         if step.plan.is_some() && step.events.iter().any(|event| matches!(event.fact, Fact::PlanPaused)) {
             self.plan_was_paused(&found.plan.plan.id, found.job.plan.spec.on_failure);
@@ -320,7 +320,9 @@ impl Shared {
         let Some((task, plan, mut control)) = self.runs_here(&order.which) else { return Err(error) };
         control.ask(request);
         if !caller.dry_run {
-            self.set_control(&task, &control);
+            if let Some(here) = crate::shared::locked(&self.running).get(&task) {
+                here.tell(&control);
+            }
             let (engine, order, caller) = (Arc::clone(self), order.clone(), caller.clone());
             self.spawn(async move {
                 engine.health.up().await;

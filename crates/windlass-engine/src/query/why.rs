@@ -145,10 +145,12 @@ impl Engine {
         Ok(match plan.status {
             _ if view.interrupted => Why::new("interrupted", self.plan_interrupted(plan).await?, possible),
             PlanStatus::Ready => Why::new("ready", "it has not been started".to_owned(), possible),
-            PlanStatus::Paused => Why::new("paused", self.plan_paused(plan).await?, possible),
-            PlanStatus::Running if plan.cancelled => {
-                Why::new("cancelling", format!("it was cancelled; {active} tasks have not ended yet"), possible)
+            PlanStatus::Running | PlanStatus::Paused if plan.cancelled => {
+                let text =
+                    format!("it was cancelled; {active} tasks have not ended yet: if they do not, cancel it again");
+                Why::new("cancelling", text, possible)
             }
+            PlanStatus::Paused => Why::new("paused", self.plan_paused(plan).await?, possible),
             PlanStatus::Running => Why::new("running", self.plan_running(id, active).await?, possible),
             ended => Why::new("ended", format!("it is {ended}"), possible),
         })

@@ -2,6 +2,7 @@
 //! here. Finds out, too, when the store answers again, and which attempts are not this instance's any more.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -47,12 +48,13 @@ pub(crate) async fn keep(engine: Arc<Shared>) {
 async fn beat(engine: &Shared, whole: bool) -> bool {
     Counts::add(&engine.counts.calls);
     let asked = Instant::now();
+    let tellings = engine.tellings.load(Ordering::Relaxed);
     match engine.state.beat(&engine.instance, engine.options.lease_ms).await {
         Ok(beat) => {
             *locked(&engine.store_clock) = Some((asked, beat.until.minus(engine.options.lease_ms)));
             let was_down = engine.health.down_since().is_some();
             engine.store_is_up();
-            tell_attempts(engine, beat);
+            tell_attempts(engine, &beat, tellings);
             if whole || was_down {
                 if let Err(error) = look_after(engine).await {
                     engine.store_is_down(&error);
@@ -68,23 +70,18 @@ async fn beat(engine: &Shared, whole: bool) -> bool {
     }
 }
 
-/// What people want of the tasks that run here; nothing, of those not named.
-fn tell_attempts(engine: &Shared, beat: Beat) {
-    let here: Vec<TaskId> = {
-        let running = locked(&engine.running);
-        let asked = |id: &&TaskId| beat.asked.iter().any(|(task, _)| task == *id);
-        let concerned = |signal: &Control| signal.wants_owner();
-        running
-            .iter()
-            .filter(|(id, here)| !asked(id) && here.unsaved.is_none() && concerned(&here.signal.borrow().control))
-            .map(|(id, _)| id.clone())
-            .collect()
-    };
-    for task in here {
-        engine.set_control(&task, &Control::default());
-    }
-    for (task, control) in &beat.asked {
-        engine.set_control(task, control);
+/// What people want of the tasks that run here; nothing, of those not named. Whoever was told something
+/// since the beat was sent knows better, or is told by the next one.
+fn tell_attempts(engine: &Shared, beat: &Beat, sent: u64) {
+    let nothing = Control::default();
+    for (id, here) in locked(&engine.running).iter().filter(|(_, here)| here.unsaved.is_none()) {
+        let control = beat.asked.iter().find(|(task, _)| task == id).map_or(&nothing, |(_, control)| control);
+        let differs = here.signal.borrow().control.wants_owner() || control.wants_owner();
+        match here.told.1 >= sent {
+            true if differs && here.signal.borrow().control != *control => engine.asked.notify_one(),
+            false if differs => here.tell(control),
+            _ => {}
+        }
     }
 }
 
