@@ -2,9 +2,13 @@
 
 mod conflict;
 mod flaky;
+mod operations;
 mod people;
+mod plans;
+mod restart;
 mod retrying;
 mod rolling_back;
 mod runs;
 mod script;
+mod sweeps;
 mod world;
