@@ -58,6 +58,8 @@ pub(crate) struct Shared {
     pub(crate) conducting: Notify,
     /// Somebody asked something of a task: look now, not at the next beat.
     pub(crate) asked: Notify,
+    /// How often an attempt was told what is wanted of its task.
+    pub(crate) tellings: AtomicU64,
     /// The engine takes no more work.
     pub(crate) stopping: watch::Sender<bool>,
     /// The last attempt has ended.
@@ -81,8 +83,23 @@ pub(crate) struct Running {
     pub(crate) fence: Fence,
     pub(crate) signal: Arc<Signals>,
     pub(crate) lock_end: Arc<Mutex<tokio::time::Instant>>,
+    /// The version of the task at which the store told what is wanted of it, and when that came, in
+    /// [`Shared::tellings`]. Answers overtake each other; what is older does not count.
+    pub(crate) told: (u64, u64),
     /// Its state as it is in memory, while the store does not have it.
     pub(crate) unsaved: Option<Unsaved>,
+}
+
+impl Running {
+    pub(crate) fn tell(&self, control: &Control) {
+        self.signal.change(|signal| {
+            let changed = signal.control != *control;
+            if changed {
+                signal.control = control.clone();
+            }
+            changed
+        });
+    }
 }
 
 /// State that the store does not have yet.
@@ -158,6 +175,7 @@ impl Shared {
             releasing: Notify::new(),
             conducting: Notify::new(),
             asked: Notify::new(),
+            tellings: AtomicU64::new(0),
             stopping: watch::channel(false).0,
             idle: Notify::new(),
             tasks: Mutex::default(),
@@ -271,18 +289,13 @@ impl Shared {
         }
     }
 
-    /// What is wanted of a task that runs here.
-    pub(crate) fn set_control(&self, task: &TaskId, control: &Control) -> bool {
-        let running = locked(&self.running);
-        let Some(here) = running.get(task) else { return false };
-        here.signal.change(|signal| {
-            let changed = signal.control != *control;
-            if changed {
-                signal.control = control.clone();
-            }
-            changed
-        });
-        true
+    /// What is wanted of a task that runs here, as the store said with this version of it.
+    pub(crate) fn set_control(&self, task: &TaskId, control: &Control, version: u64) {
+        let mut running = locked(&self.running);
+        if let Some(here) = running.get_mut(task).filter(|here| here.told.0 <= version) {
+            here.told = (version, self.tellings.fetch_add(1, Ordering::Relaxed));
+            here.tell(control);
+        }
     }
 
     /// Somebody else owns it.

@@ -65,6 +65,7 @@ impl Shared {
                         stepped.seq,
                         true,
                     );
+                    let created = lasting(&stepped, created);
                     self.queue.wake();
                     self.touch(&created.plan);
                     return Ok(created);

@@ -90,10 +90,9 @@ impl Shared {
             let step = Step { answer: kept(&done), ..step };
             match self.commit_one(&step).await? {
                 Ok(stepped) => {
-                    let done = lasting(&stepped, done);
                     self.tell(step.events, stepped.seq, true);
                     self.carry(id, verb, caller).await?;
-                    return Ok(done);
+                    return Ok(lasting(&stepped, done));
                 }
                 Err(Refusal::Version { .. } | Refusal::State { .. }) => {}
                 Err(refusal) => return Err(refusal.into()),
@@ -194,7 +193,7 @@ impl Shared {
         let statuses = match what {
             Sweep::Pause => Statuses::of(&[TaskStatus::Running]),
             Sweep::Resume => Statuses::of(&[TaskStatus::Running, TaskStatus::Paused]),
-            Sweep::Cancel => Statuses::of(&[TaskStatus::Pending, TaskStatus::Running, TaskStatus::Paused]),
+            Sweep::Cancel => Statuses::ALL,
             Sweep::CancelPending => Statuses::of(&[TaskStatus::Pending]),
         };
         let (mut after, mut some) = (None, false);
@@ -228,6 +227,12 @@ impl Shared {
         by: &By,
         reason: Option<&Reason>,
     ) -> Result<bool, Error> {
+        if what == Sweep::Cancel {
+            // A retry that was asked for and has not begun would hold the plan open: whoever begins it finds
+            // the plan cancelled, and ends it.
+            let asked = rows.iter().filter(|row| !row.task.status.is_active() && row.control.start.is_some());
+            asked.for_each(|row| self.queue.name(row.task.id.clone()));
+        }
         let rows: Vec<_> = rows.into_iter().filter(|row| concerns(row, what)).collect();
         if rows.is_empty() {
             return Ok(false);
@@ -316,7 +321,7 @@ impl Shared {
                     self.releasing.notify_one();
                 }
                 if let Some(ask) = &step.ask {
-                    self.set_control(&ask.task, &stepped.control);
+                    self.set_control(&ask.task, &stepped.control, stepped.version);
                 }
                 self.tell(step.events, stepped.seq, true);
             }
@@ -429,6 +434,8 @@ fn concerns(row: &TaskRow, what: Sweep) -> bool {
         (Sweep::Pause, _) => pause.is_none() && cancel.is_none(),
         (Sweep::Resume, TaskStatus::Running) => pause.as_ref().is_some_and(|hold| hold.cause == Cause::Plan),
         (Sweep::Resume, _) => start.is_none() && row.task.hold.as_ref().is_some_and(|hold| hold.cause == Cause::Plan),
-        (Sweep::Cancel | Sweep::CancelPending, _) => cancel.is_none(),
+        (Sweep::Cancel | Sweep::CancelPending, status) => {
+            cancel.is_none() && matches!(status, TaskStatus::Pending | TaskStatus::Running | TaskStatus::Paused)
+        }
     }
 }

@@ -279,7 +279,7 @@ impl Shared {
         let about_task: Vec<_> = step.events.iter().filter(|event| event.task.is_some()).cloned().collect();
         self.tell(about_task, stepped.seq, true);
         // An attempt that runs here knows before its next boundary; others are woken.
-        self.set_control(id, &stepped.control);
+        self.set_control(id, &stepped.control, stepped.version);
         self.asked.notify_one();
         if step.plan.is_some() && step.events.iter().any(|event| matches!(event.fact, Fact::PlanPaused)) {
             self.plan_was_paused(&found.plan.plan.id, found.job.plan.spec.on_failure);
@@ -322,7 +322,9 @@ impl Shared {
         let Some((task, plan, mut control)) = self.runs_here(&order.which) else { return Err(error) };
         control.ask(request);
         if !caller.dry_run {
-            self.set_control(&task, &control);
+            if let Some(here) = crate::shared::locked(&self.running).get(&task) {
+                here.tell(&control);
+            }
             let (engine, order, caller) = (Arc::clone(self), order.clone(), caller.clone());
             self.spawn(async move {
                 engine.health.up().await;

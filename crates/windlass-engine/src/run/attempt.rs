@@ -2,6 +2,7 @@
 //! boundary, and the lock given back. Claim and lock come before it ([`super::dispatch`]); what a
 //! stage's run is, is in [`super::stages`]; what the store knows of it, in [`super::ledger`].
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use tokio::time::Instant;
@@ -40,6 +41,8 @@ pub(crate) struct Attempt {
     start: Option<Start>,
     /// A person named the task while its plan handed out nothing.
     named: bool,
+    /// Of the task when it was claimed.
+    version: u64,
     /// The checkpoint was read: before that it is the store's alone.
     resumed: bool,
 }
@@ -104,6 +107,7 @@ impl Attempt {
             signal,
             lock_end,
             named,
+            version: row.version,
             resumed: false,
         })
     }
@@ -116,6 +120,8 @@ impl Attempt {
             fence: self.fence,
             signal: Arc::clone(&self.signal),
             lock_end: Arc::clone(&self.lock_end),
+            // An answer to an earlier attempt does not count here, one to this one's first commit does.
+            told: (self.version + 1, self.engine.tellings.load(Ordering::Relaxed)),
             unsaved: None,
         };
         self.engine.joined(&self.task.plan);
@@ -125,7 +131,10 @@ impl Attempt {
     /// Carries it out, gives the lock back if the task has ended, and says that it is over.
     pub(crate) async fn run(mut self: Box<Self>) {
         match self.carry_out().await {
-            Ok(()) => self.ended(),
+            Ok(()) => {
+                self.ended();
+                Box::pin(self.rejoin()).await;
+            }
             Err(stop) => Box::pin(self.stopped(&stop)).await,
         }
         let engine = &self.engine;
@@ -269,7 +278,7 @@ impl Attempt {
 
     /// What becomes of the checkpoint now that the task stands here. A rollback keeps its own progress
     /// in the task and leaves the checkpoint alone.
-    fn checkpoint_put(&mut self, task: &Task, now: Ms) -> CheckpointPut {
+    pub(super) fn checkpoint_put(&mut self, task: &Task, now: Ms) -> CheckpointPut {
         match task.status {
             TaskStatus::Completed | TaskStatus::RolledBack => CheckpointPut::Remove,
             TaskStatus::RollingBack | TaskStatus::RollbackFailed => CheckpointPut::Keep,
@@ -332,7 +341,7 @@ impl Attempt {
         }
     }
 
-    async fn load(&mut self, keys: &[Key]) -> Result<Vec<Option<Row>>, Stop> {
+    pub(super) async fn load(&mut self, keys: &[Key]) -> Result<Vec<Option<Row>>, Stop> {
         loop {
             Counts::add(&self.engine.counts.calls);
             match self.engine.state.load(keys).await {
@@ -384,6 +393,20 @@ impl Attempt {
             let held = Held { tenant: tenant.clone(), task: id.clone(), fence: self.fence };
             locked(&self.engine.to_release).push(held);
             self.engine.releasing.notify_one();
+        }
+    }
+
+    /// A pause that came with the plan's may be written after the plan was resumed, and after that had
+    /// reached every task it saw: then the task resumes by itself.
+    async fn rejoin(&mut self) {
+        let with_plan = self.task.hold.as_ref().is_some_and(|hold| hold.cause == Cause::Plan);
+        if self.task.status != TaskStatus::Paused || !with_plan {
+            return;
+        }
+        let row = self.load(&[Key::Plan(self.task.plan.clone())]).await;
+        let Ok(Some(Some(Row::Plan(row)))) = row.map(|mut rows| rows.pop()) else { return };
+        if row.plan.status == PlanStatus::Running {
+            self.engine.resume_with_plan(&self.task.plan).await;
         }
     }
 

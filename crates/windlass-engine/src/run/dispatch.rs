@@ -23,6 +23,7 @@ use windlass_core::time::Ms;
 
 use super::attempt::Attempt;
 use super::work::Job;
+use crate::command::ROUNDS_MAX;
 use crate::shared::{Counts, Shared, locked};
 
 /// What the dispatcher is told.
@@ -406,9 +407,9 @@ impl Shared {
         Ok(())
     }
 
-    /// It waits no longer.
+    /// It waits no longer, unless somebody else has moved it on already.
     async fn make_ready(&self, id: &TaskId, named: bool) -> Result<(), PortError> {
-        loop {
+        for _ in 0..ROUNDS_MAX {
             Counts::add(&self.counts.calls);
             let row = self.state.load(&[Key::Task(id.clone())]).await?.pop().flatten();
             let Some(Row::Task(row)) = row else { return Ok(()) };
@@ -429,9 +430,8 @@ impl Shared {
             };
             Counts::add(&self.counts.calls);
             match self.state.commit(&[step]).await?.pop() {
-                // An event was written beside it: it waits all the same.
+                // Something was written about it, the end of its tenant's freeze for one: look again.
                 Some(Err(Refusal::Version { .. })) => {}
-                // Any other refusal means that somebody else has moved it on already.
                 _ => break,
             }
         }

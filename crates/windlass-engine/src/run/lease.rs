@@ -1,11 +1,12 @@
 //! The instance's lease: renewed in time, and with every renewal what people want of the tasks that run
 //! here. Finds out, too, when the store answers again, and which attempts are not this instance's any more.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use windlass_core::id::TaskId;
 use windlass_core::port::state::{Beat, Key, Row};
 use windlass_core::port::{BATCH_MAX, Mark, PortError};
 use windlass_core::task::Control;
@@ -47,12 +48,13 @@ pub(crate) async fn keep(engine: Arc<Shared>) {
 async fn beat(engine: &Shared, whole: bool) -> bool {
     Counts::add(&engine.counts.calls);
     let asked = Instant::now();
+    let tellings = engine.tellings.load(Ordering::Relaxed);
     match engine.state.beat(&engine.instance, engine.options.lease_ms).await {
         Ok(beat) => {
             *locked(&engine.store_clock) = Some((asked, beat.until.minus(engine.options.lease_ms)));
             let was_down = engine.health.down_since().is_some();
             engine.store_is_up();
-            tell_attempts(engine, beat);
+            tell_attempts(engine, &beat, tellings);
             if whole || was_down {
                 if let Err(error) = look_after(engine).await {
                     engine.store_is_down(&error);
@@ -68,25 +70,21 @@ async fn beat(engine: &Shared, whole: bool) -> bool {
     }
 }
 
-/// What people want of the tasks that run here; nothing, of those not named.
-fn tell_attempts(engine: &Shared, beat: Beat) {
-    let here: Vec<TaskId> = {
-        let running = locked(&engine.running);
-        let asked = |id: &&TaskId| beat.asked.iter().any(|(task, _)| task == *id);
-        let concerned = |signal: &Control| signal.wants_owner();
-        running
-            .iter()
-            .filter(|(id, here)| {
-                !asked(id) && here.unsaved.is_none() && here.signal.look(|signal| concerned(&signal.control))
-            })
-            .map(|(id, _)| id.clone())
-            .collect()
-    };
-    for task in here {
-        engine.set_control(&task, &Control::default());
-    }
-    for (task, control) in &beat.asked {
-        engine.set_control(task, control);
+/// What people want of the tasks that run here; nothing, of those not named. Whoever was told something
+/// since the beat was sent knows better, or is told by the next one.
+fn tell_attempts(engine: &Shared, beat: &Beat, sent: u64) {
+    let nothing = Control::default();
+    let asked: BTreeMap<_, _> = beat.asked.iter().map(|(task, control)| (task, control)).collect();
+    for (id, here) in locked(&engine.running).iter().filter(|(_, here)| here.unsaved.is_none()) {
+        let control = asked.get(id).copied().unwrap_or(&nothing);
+        let (concerned, same) = here
+            .signal
+            .look(|signal| (signal.control.wants_owner() || control.wants_owner(), signal.control == *control));
+        match here.told.1 >= sent {
+            true if concerned && !same => engine.asked.notify_one(),
+            false if concerned => here.tell(control),
+            _ => {}
+        }
     }
 }
 

@@ -9,8 +9,8 @@ use windlass_core::plan::{PlanStatus, spec::PlanSpec};
 use windlass_core::port::state::{CheckpointPut, Key, PlanPut, Row, Step, Stepped, TaskPut, Writer};
 use windlass_core::port::{PortError, Refusal};
 use windlass_core::projection::{apply, apply_plan};
-use windlass_core::task::Task;
 use windlass_core::task::status::{Statuses, TaskStatus};
+use windlass_core::task::{Task, advance};
 use windlass_core::time::Ms;
 
 use super::attempt::{Attempt, Stop};
@@ -108,10 +108,10 @@ impl Attempt {
         if self.ledger.behind.is_none() {
             return Ok(());
         }
-        self.show_unsaved();
         if self.engine.options.outage == OnOutage::Fail && self.task.status.is_running() {
             self.fail_unsaved()?;
         }
+        self.show_unsaved();
         match self.task.status.is_running() {
             true => Ok(()),
             false => self.catch_up(true).await,
@@ -177,7 +177,7 @@ impl Attempt {
 
     fn taken(&mut self, step: Step, stepped: Stepped) {
         self.ledger.taken(&step);
-        self.engine.set_control(&self.task.id, &stepped.control);
+        self.engine.set_control(&self.task.id, &stepped.control, stepped.version);
         let paused = step.events.iter().any(|event| matches!(event.fact, Fact::PlanPaused));
         let about_task = step.events.len() - usize::from(paused);
         self.engine.tell(step.events.into_iter().take(about_task).collect(), stepped.seq, true);
@@ -210,7 +210,7 @@ impl Attempt {
             match answer {
                 Ok(Answer::Taken(stepped)) => {
                     self.ledger.taken(&behind.first);
-                    self.engine.set_control(&self.task.id, &stepped.control);
+                    self.engine.set_control(&self.task.id, &stepped.control, stepped.version);
                     if !behind.rest.is_empty() {
                         behind.first = self.rest_of(&mut behind);
                         self.ledger.behind = Some(behind);
@@ -243,6 +243,33 @@ impl Attempt {
         if let Some(here) = locked(&self.engine.running).get_mut(&self.task.id) {
             here.unsaved = None;
         }
+        self.fail_plan_late().await
+    }
+
+    /// A failure that was written late has not told its plan: `on_failure` holds all the same.
+    async fn fail_plan_late(&mut self) -> Result<(), Stop> {
+        let policy = self.job.plan.spec.on_failure;
+        if self.task.status != TaskStatus::Failed || policy == OnFailure::Continue {
+            return Ok(());
+        }
+        for _ in 0..PLAN_MOVES_MAX {
+            let row = self.load(&[Key::Plan(self.task.plan.clone())]).await?.pop().flatten();
+            let Some(Row::Plan(row)) = row else { return Ok(()) };
+            match row.plan.status {
+                PlanStatus::Running => {
+                    let (put, event) = self.engine.paused_by(&self.job.plan.spec, row, &self.task)?;
+                    if self.engine.put_paused(put, event).await {
+                        self.engine.plan_was_paused(&self.task.plan, policy);
+                        return Ok(());
+                    }
+                }
+                PlanStatus::Paused => {
+                    self.engine.plan_was_paused(&self.task.plan, policy);
+                    return Ok(());
+                }
+                _ => return Ok(()),
+            }
+        }
         Ok(())
     }
 
@@ -261,21 +288,18 @@ impl Attempt {
         let Some(at) = super::plan::current(&self.task, &self.job.work.names) else { return Ok(()) };
         let failure = self.failure(FailureKind::Persistence, "the store does not answer", &at);
         self.checkpoint.remember(failure.clone());
-        let facts =
-            windlass_core::task::advance::ended(&self.task, at, windlass_core::task::advance::Outcome::Failed(failure));
-        let mut checkpoint = (*self.checkpoint).clone();
-        (checkpoint.saved_at, checkpoint.fence) = (now, self.fence);
-        for fact in facts {
+        let mut events = Vec::new();
+        for fact in advance::ended(&self.task, at, advance::Outcome::Failed(failure)) {
             let event = self.engine.about(&self.task, fact, now);
             self.task = apply(Some(self.task.clone()), &event)?;
-            if let Some(behind) = &mut self.ledger.behind {
-                behind.rest.push(event);
-            }
+            events.push(event);
         }
-        if let Some(behind) = &mut self.ledger.behind
-            && self.task.status == TaskStatus::Failed
-        {
-            behind.checkpoint = CheckpointPut::Put(checkpoint);
+        self.tell_unsaved(&events);
+        let task = self.task.clone();
+        let checkpoint = self.checkpoint_put(&task, now);
+        if let Some(behind) = &mut self.ledger.behind {
+            behind.rest.extend(events);
+            behind.checkpoint = checkpoint;
         }
         Ok(())
     }
@@ -315,6 +339,27 @@ impl Attempt {
 const PLAN_MOVES_MAX: usize = 16;
 
 impl crate::shared::Shared {
+    /// Writes that a failure has paused its plan; `false` if it must be looked at again.
+    async fn put_paused(&self, plan: PlanPut, event: Event) -> bool {
+        let step = Step {
+            op: self.op(),
+            by: Writer::Person(self.me.clone()),
+            plan: Some(plan),
+            tasks: Vec::new(),
+            checkpoint: CheckpointPut::Keep,
+            ask: None,
+            events: vec![event.clone()],
+            answer: None,
+        };
+        match self.commit_one(&step).await {
+            Ok(Ok(stepped)) => {
+                self.tell(vec![event], stepped.seq, true);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// The plan paused because `task` failed.
     pub(crate) fn paused_by(
         &self,

@@ -211,6 +211,14 @@ impl Shared {
         Ok(())
     }
 
+    /// The plan runs, and some of its tasks paused with it all the same.
+    pub(crate) async fn resume_with_plan(&self, plan: &PlanId) {
+        let reason = "its plan was resumed".parse().ok();
+        if let Err(error) = self.sweep(plan, Sweep::Resume, &self.me.clone(), reason.as_ref()).await {
+            tracing::warn!(%plan, %error, "what paused with the plan is not resumed");
+        }
+    }
+
     /// A failed task has paused its plan: the rest pauses, or, with `stop`, what has not begun ends.
     pub(crate) fn plan_was_paused(&self, plan: &PlanId, policy: OnFailure) {
         let what = match policy {

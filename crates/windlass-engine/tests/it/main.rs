@@ -3,10 +3,14 @@
 
 mod conflict;
 mod flaky;
+mod operations;
 mod people;
+mod plans;
+mod restart;
 mod retrying;
 mod rolling_back;
 mod runs;
 mod script;
 mod stage;
+mod sweeps;
 mod world;

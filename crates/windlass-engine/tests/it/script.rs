@@ -45,6 +45,8 @@ impl Script {
         let config = told.config.as_ref().map_or_else(String::new, |config| format!(" {config}"));
         self.ran.lock().unwrap().push(format!("{at}/{}{config}", told.pass));
         self.entered.notify_waiters();
+        // Others get their turn, as they would while a real stage waits for its target.
+        tokio::task::yield_now().await;
         loop {
             let opened = self.opened.notified();
             if !self.gates.lock().unwrap().contains(&at) {

@@ -1,0 +1,118 @@
+//! Pause, resume and cancel of a plan reach every task, whatever begins or ends meanwhile.
+
+use windlass_core::id::PlanId;
+use windlass_core::plan::PlanStatus;
+use windlass_core::task::command::Command;
+use windlass_core::task::status::TaskStatus;
+use windlass_engine::command::plan::Verb;
+
+use crate::world::{World, plan_of, until};
+
+fn wide(settings: &str, stages: &[&str], n: usize) -> String {
+    let tenants: Vec<_> = (0..n).map(|i| format!("t{i:03}")).collect();
+    plan_of(settings, stages, &tenants.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// Nothing of the plan runs or is about to; answers how many have ended.
+async fn drained(world: &World, plan: &PlanId) -> u32 {
+    until("nothing of it runs", async || {
+        let tally = world.engine.view_plan(plan).await.unwrap().tally;
+        let claimed = world.engine.tasks_of(plan, &TaskStatus::ALL).await.unwrap();
+        tally.of(TaskStatus::Running) == 0 && claimed.iter().all(|row| row.task.owner.is_none())
+    })
+    .await;
+    world.engine.view_plan(plan).await.unwrap().tally.of(TaskStatus::Completed)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_paused_plan_stands_still_and_a_resumed_one_goes_on_again_and_again() {
+    let world = World::new().await;
+    let other = world.another().await;
+    let id = world.start(&wide("max_concurrency: 40", &["a", "b", "c", "d"], 200)).await;
+    let stages = || world.engine.stages() + other.stages();
+    for round in 1..=8 {
+        let before = stages();
+        until("it moves", async || stages() > before + 10).await;
+        world.plan(&id, Verb::Pause).await.unwrap();
+        let ended = drained(&world, &id).await;
+        world.script.take();
+        // Whoever was being claimed when the plan paused would begin now.
+        world.engine.inbox().await.unwrap();
+        assert_eq!(world.script.take(), Vec::<String>::new(), "in round {round}");
+        assert_eq!(drained(&world, &id).await, ended);
+        world.plan(&id, Verb::Resume).await.unwrap();
+    }
+    world.until_plan(&id, PlanStatus::Completed).await;
+    assert_eq!(stages(), 800, "no stage ran twice");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_cancelled_plan_ends_whatever_was_being_claimed() {
+    for round in 0..8 {
+        let world = World::new().await;
+        let id = world.start(&wide("max_concurrency: 50", &["a", "b", "c"], 200)).await;
+        until("some have begun", async || world.engine.stages() > round * 20).await;
+        world.plan(&id, Verb::Cancel).await.unwrap();
+        world.until_plan(&id, PlanStatus::Cancelled).await;
+        let tally = world.engine.view_plan(&id).await.unwrap().tally;
+        assert_eq!(tally.of(TaskStatus::Cancelled) + tally.of(TaskStatus::Completed), 200);
+        assert_eq!(tally.active(), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn pause_and_resume_in_one_breath_lose_nobody() {
+    for _ in 0..8 {
+        let world = World::new().await;
+        let id = world.start(&wide("max_concurrency: 30", &["a", "b"], 100)).await;
+        for _ in 0..5 {
+            if world.plan(&id, Verb::Pause).await.is_ok() {
+                world.plan(&id, Verb::Resume).await.unwrap();
+            }
+        }
+        world.until_plan(&id, PlanStatus::Completed).await;
+        assert_eq!(world.engine.stages(), 200);
+    }
+}
+
+#[tokio::test]
+async fn a_resumed_plan_leaves_approvals_and_what_a_person_paused_alone() {
+    let world = World::new().await;
+    let yes = "{ name: ok, approval: { message: 'go on?' }, when: \"{{ tenant == 'appr' }}\" }";
+    for tenant in ["mine", "rest"] {
+        world.script.shut(&format!("{tenant}/a"));
+    }
+    let id = world.start(&plan_of("", &[yes, "a", "b"], &["appr", "mine", "rest"])).await;
+    world.until_task("appr", TaskStatus::Paused).await;
+    world.script.entered("mine/a").await;
+    world.script.entered("rest/a").await;
+    world.pause("mine").await.unwrap();
+    world.plan(&id, Verb::Pause).await.unwrap();
+    assert!(world.view("rest").await.pause_requested);
+    world.script.let_go("mine/a");
+    world.script.let_go("rest/a");
+    world.until_task("mine", TaskStatus::Paused).await;
+    world.until_task("rest", TaskStatus::Paused).await;
+    assert_eq!(world.why("rest").await.text, "paused by bob, with its plan");
+    world.plan(&id, Verb::Resume).await.unwrap();
+    world.until_task("rest", TaskStatus::Completed).await;
+    assert_eq!(world.view("mine").await.task.status, TaskStatus::Paused);
+    assert_eq!(world.why("appr").await.cause, "approval");
+    world.task("mine", Command::Resume).await.unwrap();
+    world.task("appr", Command::Approve).await.unwrap();
+    world.until_plan(&id, PlanStatus::Completed).await;
+}
+
+#[tokio::test]
+async fn a_plan_that_resumes_before_the_boundary_takes_the_pause_back() {
+    let world = World::new().await;
+    world.script.shut("t000/a");
+    let id = world.start(&wide("", &["a", "b"], 1)).await;
+    world.script.entered("t000/a").await;
+    world.plan(&id, Verb::Pause).await.unwrap();
+    world.plan(&id, Verb::Resume).await.unwrap();
+    assert!(!world.view("t000").await.pause_requested);
+    world.script.let_go("t000/a");
+    world.until_plan(&id, PlanStatus::Completed).await;
+    assert!(!world.events("t000").await.contains(&"TaskPaused".to_owned()));
+}
