@@ -6,7 +6,6 @@
 mod chain;
 mod clock;
 mod error;
-mod inline;
 mod key;
 pub mod kv;
 mod lock;

@@ -3,6 +3,7 @@
 //! there is no timer.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -11,7 +12,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 use windlass_core::port::{Mark, PortError};
 
 use crate::clock::Clock;
-use crate::inline::Inline;
 use crate::kv::{Kv, KvError, Read};
 use crate::tx::{Hot, Tx};
 
@@ -21,26 +21,33 @@ const QUEUE_MAX: usize = 4_096;
 const BATCH_WRITES_MAX: usize = 16_384;
 
 /// What a caller wants done: run inside the batch, it leaves behind what to do after the commit.
-pub(crate) type Work = Box<dyn FnOnce(&mut Tx<'_>) -> Answer + Send>;
+type Work = Box<dyn FnOnce(&mut Tx<'_>) -> Answer + Send>;
 /// Sends the caller's answer, given whether the batch was committed.
-pub(crate) type Answer = Box<dyn FnOnce(Result<(), PortError>) + Send>;
+type Answer = Box<dyn FnOnce(Result<(), PortError>) + Send>;
 
 pub(crate) struct Writer {
     kv: RwLock<Option<Arc<dyn Kv>>>,
     queue: Mutex<Option<mpsc::Sender<Work>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    turn: Turn,
+    /// Every caller writes for itself: there is no thread.
+    inline: bool,
+    /// The last batch was one caller's.
+    alone: Arc<AtomicBool>,
     stopped: Arc<Mutex<Option<String>>>,
-    /// Instead of the thread: see [`crate::inline`].
-    pub(crate) inline: Mutex<Option<Inline>>,
     pub(crate) clock: Clock,
     pub(crate) state_mark: watch::Receiver<u64>,
     pub(crate) lock_mark: watch::Receiver<u64>,
 }
 
+/// Whoever has it writes. `None` once the store is closed.
+type Turn = Arc<Mutex<Option<Loop>>>;
+
 impl Writer {
     pub(crate) fn start(kv: Arc<dyn Kv>, clock: Clock, seq: u64) -> Writer {
-        let (writer, turn, work) = Self::idle(kv, clock, seq);
-        let thread = std::thread::Builder::new().name("windlass-writer".into()).spawn(move || turn.run(work));
+        let (writer, work) = Self::new(kv, clock, seq, false);
+        let turn = Arc::clone(&writer.turn);
+        let thread = std::thread::Builder::new().name("windlass-writer".into()).spawn(move || run(&turn, work));
         match thread {
             Ok(thread) => *lock(&writer.thread) = Some(thread),
             Err(error) => stop(&writer.stopped, &format!("the writer thread does not start: {error}")),
@@ -48,14 +55,20 @@ impl Writer {
         writer
     }
 
-    /// A writer, and what somebody has to run for it: the thread, or each caller.
-    pub(crate) fn idle(kv: Arc<dyn Kv>, clock: Clock, seq: u64) -> (Writer, Loop, mpsc::Receiver<Work>) {
+    /// Without a thread: every call is carried out by whoever makes it. So a whole system can be run in one
+    /// thread, in an order that a seed decides, on the same rules.
+    pub(crate) fn inline(kv: Arc<dyn Kv>, clock: Clock, seq: u64) -> Writer {
+        Self::new(kv, clock, seq, true).0
+    }
+
+    fn new(kv: Arc<dyn Kv>, clock: Clock, seq: u64, inline: bool) -> (Writer, mpsc::Receiver<Work>) {
         let (queue, work) = mpsc::channel(QUEUE_MAX);
         // Marks of an earlier run must not look like marks of this one.
         let first = clock.now_us();
         let (state_changed, state_mark) = watch::channel(first);
         let (locks_changed, lock_mark) = watch::channel(first);
         let stopped = Arc::new(Mutex::new(None));
+        let alone = Arc::new(AtomicBool::new(true));
         let turn = Loop {
             kv: Arc::clone(&kv),
             clock: clock.clone(),
@@ -63,19 +76,22 @@ impl Writer {
             state_changed,
             locks_changed,
             stopped: Arc::clone(&stopped),
+            alone: Arc::clone(&alone),
             hot: Hot::default(),
         };
         let writer = Writer {
             kv: RwLock::new(Some(kv)),
             queue: Mutex::new(Some(queue)),
             thread: Mutex::default(),
+            turn: Arc::new(Mutex::new(Some(turn))),
+            inline,
+            alone,
             stopped,
-            inline: Mutex::default(),
             clock,
             state_mark,
             lock_mark,
         };
-        (writer, turn, work)
+        (writer, work)
     }
 
     /// Runs `work` in the next batch and answers when it is durable. What is handed over is done
@@ -92,8 +108,8 @@ impl Writer {
             Box::new(move |committed| drop(send.send(committed.and(result))))
         });
         let Some(queue) = lock(&self.queue).clone() else { return Err(self.gone()) };
+        let Some(work) = self.lead(work) else { return answer.await.unwrap_or_else(|_| Err(self.gone())) };
         if queue.send(work).await.is_ok() {
-            self.run_inline();
             if let Ok(answer) = answer.await {
                 return answer;
             }
@@ -101,6 +117,23 @@ impl Writer {
             queue.closed().await;
         }
         Err(self.gone())
+    }
+
+    /// A caller that is alone writes for itself: handing its work to a thread and the answer back costs a
+    /// quarter of a sync. It blocks for one sync, which no other caller waits for: whoever comes meanwhile finds
+    /// the turn taken and queues, and while callers meet in batches nobody leads. Only where other threads carry
+    /// on with the runtime's work. Answers the work if it is for the queue.
+    fn lead(&self, work: Work) -> Option<Work> {
+        let mut turn = match self.inline {
+            true => lock(&self.turn),
+            false if !self.alone.load(Ordering::Relaxed) || !has_other_threads() => return Some(work),
+            false => match self.turn.try_lock() {
+                Ok(turn) => turn,
+                Err(_) => return Some(work),
+            },
+        };
+        write(&mut turn, work, None);
+        None
     }
 
     /// Reads what is committed now.
@@ -125,10 +158,14 @@ impl Writer {
 
     pub(crate) fn close(&self) {
         drop(lock(&self.queue).take());
-        drop(lock(&self.inline).take());
         if let Some(thread) = lock(&self.thread).take() {
             // A panic of the writer has been reported by the panic hook; there is nothing to add.
             drop(thread.join());
+        }
+        if let Some(turn) = lock(&self.turn).take()
+            && let Err(error) = turn.kv.close()
+        {
+            stop(&self.stopped, &error.to_string());
         }
         drop(self.kv.write().unwrap_or_else(PoisonError::into_inner).take());
     }
@@ -157,7 +194,7 @@ impl Drop for Writer {
     }
 }
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -184,44 +221,61 @@ fn next(queue: &mut mpsc::Receiver<Work>) -> Option<Work> {
     queue.blocking_recv()
 }
 
-/// What the writer thread owns.
-pub(crate) struct Loop {
+/// Whether the thread that asks may block for a moment without stopping everything else.
+fn has_other_threads() -> bool {
+    let flavor = tokio::runtime::Handle::try_current().map(|runtime| runtime.runtime_flavor());
+    matches!(flavor, Ok(tokio::runtime::RuntimeFlavor::MultiThread))
+}
+
+/// What the writer's thread does.
+fn run(turn: &Turn, mut queue: mpsc::Receiver<Work>) {
+    while let Some(first) = next(&mut queue) {
+        let mut turn = lock(turn);
+        write(&mut turn, first, Some(&mut queue));
+        if turn.is_none() {
+            return;
+        }
+    }
+}
+
+/// One batch. Whatever goes wrong stops the store: nobody has a turn any more, whoever waits for a change is told,
+/// and work that is dropped without an answer finds out why.
+fn write(turn: &mut Option<Loop>, first: Work, queue: Option<&mut mpsc::Receiver<Work>>) {
+    let Some(it) = turn else { return };
+    let turned = std::panic::catch_unwind(AssertUnwindSafe(|| it.turn(first, queue)));
+    if let Err(panic) = turned {
+        let why = panic.downcast_ref::<String>().map_or("see the panic's own message", String::as_str);
+        stop(&it.stopped, &format!("the writer panicked: {why}"));
+    }
+    if lock(&it.stopped).is_some() {
+        *turn = None;
+    }
+}
+
+/// What it takes to write.
+struct Loop {
     kv: Arc<dyn Kv>,
     clock: Clock,
     seq: u64,
     state_changed: watch::Sender<u64>,
     locks_changed: watch::Sender<u64>,
     stopped: Arc<Mutex<Option<String>>>,
+    alone: Arc<AtomicBool>,
     hot: Hot,
 }
 
 impl Loop {
-    fn run(mut self, mut queue: mpsc::Receiver<Work>) {
-        while let Some(first) = next(&mut queue) {
-            match std::panic::catch_unwind(AssertUnwindSafe(|| self.turn(first, &mut queue))) {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) => return,
-                Err(panic) => {
-                    let why = panic.downcast_ref::<String>().map_or("see the panic's own message", String::as_str);
-                    return stop(&self.stopped, &format!("the writer panicked: {why}"));
-                }
-            }
-        }
-        if let Err(error) = self.kv.close() {
-            stop(&self.stopped, &error.to_string());
-        }
-    }
-
     /// One batch: everything that waits now, one commit, then the answers.
-    pub(crate) fn turn(&mut self, first: Work, queue: &mut mpsc::Receiver<Work>) -> Result<(), KvError> {
+    fn turn(&mut self, first: Work, mut queue: Option<&mut mpsc::Receiver<Work>>) {
         let stored = self.kv.read();
         let mut tx = Tx::new(&*stored, &mut self.hot, self.clock.now_us());
         let mut answers = vec![first(&mut tx)];
         while tx.len() < BATCH_WRITES_MAX
-            && let Ok(work) = queue.try_recv()
+            && let Some(Ok(work)) = queue.as_mut().map(|queue| queue.try_recv())
         {
             answers.push(work(&mut tx));
         }
+        self.alone.store(answers.len() == 1, Ordering::Relaxed);
         let (state_changed, locks_changed) = (tx.state_changed, tx.locks_changed);
         let batch = tx.into_batch(self.seq + 1);
         drop(stored);
@@ -241,7 +295,6 @@ impl Loop {
         for answer in answers {
             answer(told.clone());
         }
-        committed
     }
 
     fn commit(&mut self, batch: crate::kv::Batch) -> Result<(), KvError> {
