@@ -183,11 +183,11 @@ impl Bench<'_> {
         let windlass = self.start("alone", options(), &gaps).await?;
         let began = Instant::now();
         let mut stages = 0;
-        for n in 0..self.scale.alone.div_ceil(100) {
-            let plan = create(&windlass, &plan_file(&format!("alone-{n}"), 1, 100, "handler: nothing", 1)?).await?;
+        for n in 0..self.scale.alone.div_ceil(10) {
+            let plan = create(&windlass, &plan_file(&format!("alone-{n}"), 1, 10, "handler: nothing", 1)?).await?;
             until_ended(&windlass, &[plan]).await?;
             lock(&gaps.last).clear();
-            stages += 100;
+            stages += 10;
         }
         let row = gaps.row(ALONE, self.store(), 1, stages, began.elapsed())?;
         windlass.stop().await;
