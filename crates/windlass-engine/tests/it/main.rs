@@ -3,6 +3,7 @@
 mod conflict;
 mod flaky;
 mod operations;
+mod outage;
 mod people;
 mod plans;
 mod restart;
