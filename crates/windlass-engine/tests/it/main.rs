@@ -1,5 +1,6 @@
 //! The engine on real stores.
 
+mod chance;
 mod conflict;
 mod flaky;
 mod operations;
