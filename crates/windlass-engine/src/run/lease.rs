@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use windlass_core::id::TaskId;
 use windlass_core::port::state::{Beat, Key, Row};
 use windlass_core::port::{BATCH_MAX, Mark, PortError};
 use windlass_core::task::Control;
@@ -55,11 +54,11 @@ async fn beat(engine: &Shared, whole: bool) -> bool {
             let was_down = engine.health.down_since().is_some();
             engine.store_is_up();
             tell_attempts(engine, &beat, tellings);
-            if whole || was_down {
-                if let Err(error) = look_after(engine).await {
-                    engine.store_is_down(&error);
-                    return false;
-                }
+            if (whole || was_down)
+                && let Err(error) = look_after(engine).await
+            {
+                engine.store_is_down(&error);
+                return false;
             }
             true
         }

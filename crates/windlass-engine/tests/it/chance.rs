@@ -150,7 +150,7 @@ async fn until_all(world: &World, plans: &[PlanId], done: &[String], seed: u64, 
     let all = async {
         for plan in plans {
             while !so(plan).await {
-                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                crate::world::a_moment().await;
             }
         }
     };

@@ -1,4 +1,5 @@
-//! The engine on real stores.
+//! The engine on a store in memory: what runs, in which order, and what is left to people.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test panics when it fails")]
 
 mod chance;
 mod conflict;
