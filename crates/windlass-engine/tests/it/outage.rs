@@ -123,6 +123,10 @@ async fn hold_waits_at_the_boundary_and_goes_on() {
         world.script.let_go("acme/a");
         until("the boundary is reached", async || flaky.commits() > before).await;
         assert_eq!(world.script.take(), ["acme/a/1 \"new\""], "nothing further begins");
+        until("it says why", async || {
+            world.engine.why_task(&nth(&id, 0)).await.is_ok_and(|why| why.cause == "unsaved")
+        })
+        .await;
         flaky.up();
         world.until_plan(&id, PlanStatus::Completed).await;
         assert_eq!(world.script.take(), ["acme/b/1 \"new\""]);
