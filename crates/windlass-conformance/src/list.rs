@@ -93,6 +93,7 @@ scenarios! { $
         a_step_that_is_wrong_in_itself_is_refused,
         a_step_is_whole_or_not_at_all,
         a_claimer_gives_back_only_what_it_has,
+        an_ended_task_is_written_where_it_rests_and_leaves_by_the_table_only,
     }
     race::{
         one_of_sixteen_gets_the_lock,

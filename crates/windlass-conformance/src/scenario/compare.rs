@@ -2,8 +2,9 @@
 
 use windlass_core::event::Fact;
 use windlass_core::fence::Fence;
+use windlass_core::plan::spec::TaskSpec;
 use windlass_core::port::Refusal;
-use windlass_core::port::state::{CheckpointPut, Step, Writer};
+use windlass_core::port::state::{Ask, CheckpointPut, Key, Row, Step, Writer};
 use windlass_core::task::Cause;
 use windlass_core::task::status::{Statuses, TaskStatus};
 use windlass_core::time::Ms;
@@ -286,6 +287,34 @@ pub async fn a_claimer_gives_back_only_what_it_has(h: &dyn Harness) {
     let late = Step { op: step::empty("late").op, ..back };
     let why = one.refused(&late).await;
     assert!(matches!(&why, Refusal::Owned { owner: Some(owner), .. } if *owner == two.me), "{why}");
+}
+
+/// A task that has ended gets a new configuration with the retry that is asked of it, is claimed for that,
+/// and is given back because its tenant is locked: it rests all the while, and the retry is still wanted.
+pub async fn an_ended_task_is_written_where_it_rests_and_leaves_by_the_table_only(h: &dyn Harness) {
+    let one = Rival::up(h, "one", 0).await;
+    let draft = Draft::new("p", &["acme"]);
+    one.run(&draft).await;
+    let task = draft.task(0);
+    let skip = vec![Fact::TaskCancelled { cause: Cause::Conflict }];
+    one.done(&step::person("skip", &one.task(&task).await, skip)).await;
+    let mut again = step::person("again", &one.task(&task).await, Vec::new());
+    let spec = TaskSpec { retry_limit: Some(7), ..TaskSpec::default() };
+    again.tasks[0].spec = Some(spec.clone());
+    let from = Statuses::of(&[TaskStatus::Cancelled]);
+    again.ask = Some(Ask { task: task.clone(), from, request: step::retry() });
+    one.done(&again).await;
+    assert_eq!(one.load(Key::TaskSpec(task.clone())).await, Some(Row::TaskSpec(spec)));
+    let claimed = one.take(&task).await.expect("it is asked for");
+    one.done(&step::gives_back("back", &claimed)).await;
+    let row = one.task(&task).await;
+    assert_eq!((row.task.status, &row.task.owner), (TaskStatus::Cancelled, &None));
+    assert!(row.control.start.is_some(), "it is still wanted");
+    let mut other = step::person("other", &row, Vec::new());
+    other.tasks[0].task.status = TaskStatus::Completed;
+    let why = one.refused(&other).await;
+    assert!(matches!(why, Refusal::State { status: "CANCELLED", .. }), "{why}");
+    one.take(&task).await.expect("it is free again");
 }
 
 fn at_version(mut step: Step, version: u64) -> Step {

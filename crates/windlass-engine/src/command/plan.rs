@@ -194,7 +194,7 @@ impl Shared {
             Sweep::Pause => Statuses::of(&[TaskStatus::Running]),
             Sweep::Resume => Statuses::of(&[TaskStatus::Running, TaskStatus::Paused]),
             Sweep::Cancel => Statuses::ALL,
-            Sweep::CancelPending => Statuses::of(&[TaskStatus::Pending]),
+            Sweep::CancelPending => Statuses::of(&[TaskStatus::Pending, TaskStatus::Paused]),
         };
         let (mut after, mut some) = (None, false);
         loop {
@@ -233,7 +233,7 @@ impl Shared {
             let asked = rows.iter().filter(|row| !row.task.status.is_active() && row.control.start.is_some());
             asked.for_each(|row| self.queue.name(row.task.id.clone()));
         }
-        let rows: Vec<_> = rows.into_iter().filter(|row| concerns(row, what)).collect();
+        let rows: Vec<_> = rows.into_iter().filter(|row| concerns(row, what, by)).collect();
         if rows.is_empty() {
             return Ok(false);
         }
@@ -428,12 +428,18 @@ impl Shared {
 }
 
 /// Whether a look concerns the task at all.
-fn concerns(row: &TaskRow, what: Sweep) -> bool {
+fn concerns(row: &TaskRow, what: Sweep, by: &By) -> bool {
     let Control { pause, cancel, start, .. } = &row.control;
+    let hold = row.task.hold.as_ref();
     match (what, row.task.status) {
         (Sweep::Pause, _) => pause.is_none() && cancel.is_none(),
         (Sweep::Resume, TaskStatus::Running) => pause.as_ref().is_some_and(|hold| hold.cause == Cause::Plan),
-        (Sweep::Resume, _) => start.is_none() && row.task.hold.as_ref().is_some_and(|hold| hold.cause == Cause::Plan),
+        (Sweep::Resume, _) => start.is_none() && hold.is_some_and(|hold| hold.cause == Cause::Plan),
+        // It was being claimed when its plan stopped, and stopped itself before its first stage.
+        (Sweep::CancelPending, TaskStatus::Paused) => {
+            let by_engine = hold.is_some_and(|hold| hold.cause == Cause::Plan && hold.by.as_ref() == Some(by));
+            start.is_none() && by_engine && row.task.completed == 0
+        }
         (Sweep::Cancel | Sweep::CancelPending, status) => {
             cancel.is_none() && matches!(status, TaskStatus::Pending | TaskStatus::Running | TaskStatus::Paused)
         }

@@ -84,12 +84,12 @@ impl Shared {
         match self.answered(caller, &op).await {
             Ok(Some(done)) => return Ok(done),
             Ok(None) => {}
-            Err(error) => return self.from_memory(order, caller, error),
+            Err(error) => return self.ask_in_memory(order, caller, error),
         }
         for round in 0..ROUNDS_MAX {
             let found = match self.find(&order.which).await {
                 Ok(found) => found,
-                Err(error) => return self.from_memory(order, caller, error),
+                Err(error) => return self.ask_in_memory(order, caller, error),
             };
             let decision = self.decide_task(&found, order, caller)?;
             let done = self.foresee(&found, &decision, caller);
@@ -308,7 +308,7 @@ impl Shared {
 
     /// The store does not answer: pause and cancel of a task that runs here are taken all the same, and
     /// written when it is back.
-    fn from_memory(self: &Arc<Self>, order: &Order, caller: &Caller, error: Error) -> Result<Done, Error> {
+    fn ask_in_memory(self: &Arc<Self>, order: &Order, caller: &Caller, error: Error) -> Result<Done, Error> {
         use windlass_core::port::PortError;
         let Error::Port(PortError::Unavailable(why)) = &error else { return Err(error) };
         self.store_is_down(why);

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use windlass_core::id::{PlanId, TaskId, TenantId};
 use windlass_core::plan::PlanStatus;
-use windlass_core::port::PAGE_MAX;
 use windlass_core::port::state::{Filter, Row, TaskRow};
+use windlass_core::port::{PAGE_MAX, PortError};
 use windlass_core::task::Cause;
 use windlass_core::task::status::{Statuses, TaskStatus};
 
@@ -41,6 +41,8 @@ pub enum Kind {
     PausedTask,
     /// A paused plan.
     PausedPlan,
+    /// A task that cannot begin because its tenant is frozen.
+    FrozenTask,
     /// A task that failed.
     Failure,
     /// A task that could not be taken back.
@@ -79,8 +81,37 @@ impl Engine {
                 }
             }
         }
+        more |= self.frozen(&mut items).await?;
         items.sort_by_key(|item| item.kind);
         Ok((items, more))
+    }
+
+    /// What would begin if somebody unfroze its tenant; `true` if there is more, or locks do not answer.
+    async fn frozen(&self, items: &mut Vec<Item>) -> Result<bool, Error> {
+        let page = match self.0.locks.list(None, PAGE_MAX).await {
+            Ok(page) => page,
+            // What state knows is shown all the same.
+            Err(PortError::Unavailable(_)) => return Ok(true),
+            Err(error) => return Err(error.into()),
+        };
+        let mut more = page.next.is_some();
+        for freeze in page.items.into_iter().filter_map(|tenant| tenant.freeze) {
+            let (tenant, statuses) = (Some(freeze.tenant.clone()), Statuses::of(&[TaskStatus::Pending]));
+            let filter = Filter::Tasks { plan: None, tenant, statuses, interrupted: false };
+            let tasks = self.list(&filter, None, PAGE_MAX).await?;
+            more |= tasks.next.is_some();
+            items.extend(tasks.items.into_iter().filter_map(|row| match row {
+                Row::Task(row) => Some(Item {
+                    kind: Kind::FrozenTask,
+                    plan: row.task.plan,
+                    task: Some(row.task.id),
+                    tenant: Some(row.task.tenant),
+                    text: format!("the tenant was frozen by {} at {}", freeze.by, freeze.at),
+                }),
+                _ => None,
+            }));
+        }
+        Ok(more)
     }
 }
 

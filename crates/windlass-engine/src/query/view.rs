@@ -88,11 +88,11 @@ impl Engine {
     pub async fn view_task(&self, which: &Which) -> Result<TaskView, Error> {
         let found = match self.0.find(which).await {
             Ok(found) => found,
-            Err(error) => return self.from_memory(which).ok_or(error),
+            Err(error) => return self.in_memory(which).ok_or(error),
         };
         let at = found.standing();
         let interrupted = at.interrupted();
-        let unsaved = self.from_memory(which);
+        let unsaved = self.in_memory(which);
         Ok(TaskView {
             pause_requested: found.row.control.pause.is_some(),
             interrupted,
@@ -105,7 +105,7 @@ impl Engine {
         })
     }
 
-    fn from_memory(&self, which: &Which) -> Option<TaskView> {
+    fn in_memory(&self, which: &Which) -> Option<TaskView> {
         let running = locked(&self.0.running);
         let here = match which {
             Which::Task(id) => running.get(id)?,

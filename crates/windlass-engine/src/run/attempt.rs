@@ -14,6 +14,7 @@ use windlass_core::fence::Fence;
 use windlass_core::json::Json;
 use windlass_core::lock::{Held, Holder};
 use windlass_core::plan::PlanStatus;
+use windlass_core::plan::spec::OnFailure;
 use windlass_core::port::PortError;
 use windlass_core::port::state::{CheckpointPut, Key, PlanRow, Row, TaskRow};
 use windlass_core::projection::{Misfit, apply};
@@ -397,16 +398,22 @@ impl Attempt {
     }
 
     /// A pause that came with the plan's may be written after the plan was resumed, and after that had
-    /// reached every task it saw: then the task resumes by itself.
+    /// reached every task it saw: then the task resumes by itself. Likewise with `on_failure: stop`: who was
+    /// being claimed when a task failed ends with those that had not begun.
     async fn rejoin(&mut self) {
         let with_plan = self.task.hold.as_ref().is_some_and(|hold| hold.cause == Cause::Plan);
         if self.task.status != TaskStatus::Paused || !with_plan {
             return;
         }
-        let row = self.load(&[Key::Plan(self.task.plan.clone())]).await;
-        let Ok(Some(Some(Row::Plan(row)))) = row.map(|mut rows| rows.pop()) else { return };
-        if row.plan.status == PlanStatus::Running {
-            self.engine.resume_with_plan(&self.task.plan).await;
+        let plan = self.task.plan.clone();
+        let rows = self.load(&[Key::Plan(plan.clone()), Key::Tally(plan)]).await;
+        let Ok([Some(Row::Plan(row)), Some(Row::Tally(tally))]) = rows.as_deref() else { return };
+        match row.plan.status {
+            PlanStatus::Running => self.engine.resume_with_plan(&row.plan.id).await,
+            PlanStatus::Paused if row.plan.on_failure == OnFailure::Stop && tally.of(TaskStatus::Failed) > 0 => {
+                self.engine.plan_was_paused(&row.plan.id, OnFailure::Stop);
+            }
+            _ => {}
         }
     }
 

@@ -55,11 +55,11 @@ async fn beat(engine: &Shared, whole: bool) -> bool {
             let was_down = engine.health.down_since().is_some();
             engine.store_is_up();
             tell_attempts(engine, &beat, tellings);
-            if whole || was_down {
-                if let Err(error) = look_after(engine).await {
-                    engine.store_is_down(&error);
-                    return false;
-                }
+            if (whole || was_down)
+                && let Err(error) = look_after(engine).await
+            {
+                engine.store_is_down(&error);
+                return false;
             }
             true
         }

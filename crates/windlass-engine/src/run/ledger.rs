@@ -138,8 +138,12 @@ impl Attempt {
         let mut answer = self.ask_store(&step).await?;
         let holds = self.engine.options.outage == OnOutage::Hold || self.job.plan.spec.recovery == Recovery::Auto;
         while holds && matches!(answer, Answer::None) {
+            self.show_held(&step);
             self.wait_for_store().await?;
             answer = self.ask_store(&step).await?;
+        }
+        if holds && let Some(here) = locked(&self.engine.running).get_mut(&self.task.id) {
+            here.unsaved = None;
         }
         match answer {
             Answer::Taken(stepped) => {
@@ -307,6 +311,14 @@ impl Attempt {
     fn tell_unsaved(&self, events: &[Event]) {
         if self.engine.bus.is_heard() {
             self.engine.tell(events.to_vec(), 0, false);
+        }
+    }
+
+    /// What waits at its boundary is in memory only, too.
+    fn show_held(&self, step: &Step) {
+        let since = self.engine.clock.now();
+        if let ([put], Some(here)) = (&step.tasks[..], locked(&self.engine.running).get_mut(&self.task.id)) {
+            here.unsaved.get_or_insert_with(|| Unsaved { since, task: Box::new(put.task.clone()) });
         }
     }
 

@@ -16,7 +16,7 @@ use windlass_core::projection::apply_plan;
 use windlass_core::task::Task;
 use windlass_core::task::status::{Statuses, TaskStatus};
 
-use super::dispatch::stopped;
+use super::dispatch::{pause, stopped};
 use crate::command::plan::Sweep;
 use crate::error::Error;
 use crate::shared::{Counts, Shared, locked};
@@ -230,6 +230,9 @@ impl Shared {
     }
 }
 
+/// Before a plan that others keep changing is tried again.
+const AGAIN_MS: u64 = 100;
+
 /// Carries out what failures of tasks mean for the rest of their plans.
 pub(crate) async fn sweep(engine: Arc<Shared>) {
     loop {
@@ -244,6 +247,11 @@ pub(crate) async fn sweep(engine: Arc<Shared>) {
             Err(Error::Port(error @ PortError::Unavailable(_))) => {
                 locked(&engine.sweeps).push((plan, what));
                 engine.outlast(&error).await;
+            }
+            // Claimed tasks are slow to begin: the policy holds for them too.
+            Err(Error::Contended) => {
+                locked(&engine.sweeps).push((plan, what));
+                pause(AGAIN_MS).await;
             }
             Err(error) => tracing::error!(%plan, %error, "the rest of the plan cannot be reached"),
         }

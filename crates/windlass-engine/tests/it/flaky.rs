@@ -75,6 +75,11 @@ impl Flaky {
         self.commits.load(Ordering::SeqCst)
     }
 
+    /// The store itself, as an instance sees it that is not cut off.
+    pub(crate) fn behind(&self) -> (Arc<dyn State>, Arc<dyn Locks>) {
+        (Arc::clone(&self.state), Arc::clone(&self.locks))
+    }
+
     /// Locks stay where they are, as after a crash between a task's end and its lock's.
     pub(crate) fn keep_locks(&self, keep: bool) {
         self.keeps.store(keep, Ordering::SeqCst);

@@ -1,9 +1,11 @@
 //! What the engine promises, seen from outside.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test panics when it fails")]
 
+mod chance;
 mod conflict;
 mod flaky;
 mod operations;
+mod outage;
 mod people;
 mod plans;
 mod restart;

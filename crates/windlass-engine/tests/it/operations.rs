@@ -3,6 +3,7 @@
 
 use windlass_core::plan::PlanStatus;
 use windlass_core::port::Refusal;
+use windlass_core::port::lock::Force;
 use windlass_core::task::Cause;
 use windlass_core::task::command::{Command, RetryFrom};
 use windlass_core::task::status::TaskStatus;
@@ -164,4 +165,20 @@ async fn an_operation_reaches_a_task_that_runs_on_another_engine() {
     other.task(&order(of("acme"), Command::SkipStage(None)), &by("carl")).await.unwrap();
     world.until_plan(&id, PlanStatus::Completed).await;
     until("nothing runs", async || world.engine.running() + other.running() == 0).await;
+}
+
+#[tokio::test]
+async fn a_lock_is_taken_away_once_under_one_key() {
+    let world = World::new().await;
+    world.script.shut("acme/a");
+    world.start(&plan(1, &["acme"])).await;
+    world.script.entered("acme/a").await;
+    let (tenant, caller) = ("acme".parse().unwrap(), keyed("c", "k"));
+    let first = world.engine.tenant(&tenant, Force::Release, &caller).await.unwrap();
+    assert!(first.holder.is_some());
+    world.script.shut("acme/b");
+    world.start(&plan_of("", &["b"], &["acme"])).await;
+    world.script.entered("acme/b").await;
+    assert_eq!(world.engine.tenant(&tenant, Force::Release, &caller).await.unwrap(), first);
+    assert!(world.view("acme").await.lock.is_some(), "the next holder keeps it");
 }

@@ -80,12 +80,7 @@ async fn a_crash_moves_nothing_until_a_person_says_so() {
     world.crash().await;
     world.script.let_go("acme/b");
     world.script.take();
-    loop {
-        if world.view("acme").await.interrupted {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    world.until_interrupted("acme").await;
     assert_eq!(world.script.take(), Vec::<String>::new());
     assert!(world.engine.view_plan(&id).await.unwrap().interrupted);
     world.task("acme", retry(RetryFrom::Checkpoint)).await.unwrap();

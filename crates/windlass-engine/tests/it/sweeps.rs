@@ -116,3 +116,17 @@ async fn a_plan_that_resumes_before_the_boundary_takes_the_pause_back() {
     world.until_plan(&id, PlanStatus::Completed).await;
     assert!(!world.events("t000").await.contains(&"TaskPaused".to_owned()));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn with_stop_a_plan_ends_also_when_tasks_were_being_claimed_as_one_failed() {
+    for round in 0..8 {
+        let world = World::new().await;
+        world.script.fail(&format!("t{:03}/a", round * 5));
+        let id = world.start(&wide("max_concurrency: 20\non_failure: stop", &["a"], 100)).await;
+        world.until_plan(&id, PlanStatus::Failed).await;
+        let tally = world.engine.view_plan(&id).await.unwrap().tally;
+        let ended = [TaskStatus::Completed, TaskStatus::Failed, TaskStatus::Cancelled].map(|status| tally.of(status));
+        assert_eq!((ended[1], ended.iter().sum::<u32>()), (1, 100));
+        assert_eq!(world.engine.stages(), u64::from(ended[0]), "who was cancelled had not begun");
+    }
+}

@@ -107,7 +107,7 @@ impl World {
                     return;
                 }
                 seen = Some(view.plan.status);
-                tokio::time::sleep(Duration::from_millis(5)).await;
+                a_moment().await;
             }
         };
         let reached = tokio::time::timeout(PATIENCE, reached).await;
@@ -128,7 +128,7 @@ impl World {
                     return view;
                 }
                 seen = Some((view.task.status, view.control));
-                tokio::time::sleep(Duration::from_millis(5)).await;
+                a_moment().await;
             }
         };
         match tokio::time::timeout(PATIENCE, reached).await {
@@ -216,11 +216,17 @@ async fn engine(state: &Arc<dyn State>, locks: &Arc<dyn Locks>, script: &Arc<Scr
     Engine::start(parts).await.unwrap()
 }
 
+/// Between two looks at a store, which wakes instances and not its readers.
+pub(crate) async fn a_moment() {
+    // sleep: a poll with a bound in `until`, not a guess at how long something takes.
+    tokio::time::sleep(Duration::from_millis(5)).await;
+}
+
 /// Waits until it is so.
 pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let reached = async {
         while !is_so().await {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            a_moment().await;
         }
     };
     assert!(tokio::time::timeout(PATIENCE, reached).await.is_ok(), "it never came true: {what}");
