@@ -208,6 +208,8 @@ impl Shared {
             events.push(event);
         }
         let plan = self.plan_with(found, decision, caller, &task, &mut events)?;
+        // An owner that may be back goes no further with what a person has changed meanwhile.
+        task.owner = None;
         let spec = order.config.clone().map(|config| {
             let mut spec = found.job.spec.clone();
             spec.config = Some(config);
