@@ -52,10 +52,12 @@ impl Engine {
     pub async fn start(parts: Parts) -> Result<Engine, Error> {
         let me = ENGINE.parse().map_err(|_| Error::Invalid("the engine has no name".to_owned()))?;
         let shared = Arc::new(Shared::new(parts, me));
+        // Before its own lease begins, so that nobody's ends unseen in between.
+        shared.meet().await?;
         let until = shared.state.beat(&shared.instance, shared.options.lease_ms).await?.until;
         let now = until.minus(shared.options.lease_ms);
         *locked(&shared.store_clock) = Some((tokio::time::Instant::now(), now));
-        shared.meet().await?;
+        locked(&shared.strangers).retain(|_, until| *until > now);
         shared.spawn(run::lease::keep(Arc::clone(&shared)));
         shared.spawn(run::lease::watch_state(Arc::clone(&shared)));
         shared.spawn(run::dispatch::dispatch(Arc::clone(&shared)));

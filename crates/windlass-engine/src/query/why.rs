@@ -156,7 +156,8 @@ impl Engine {
         Ok(match plan.status {
             _ if view.interrupted => Why::new("interrupted", self.plan_interrupted(plan).await?, possible),
             status if plan.cancelled && !status.is_final() => {
-                let text = format!("it was cancelled; {active} tasks have not ended yet, cancel it again to reach them");
+                let text =
+                    format!("it was cancelled; {active} tasks have not ended yet, cancel it again to reach them");
                 Why::new("cancelling", text, possible)
             }
             PlanStatus::Ready => Why::new("ready", "it has not been started".to_owned(), possible),
