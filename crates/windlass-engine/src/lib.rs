@@ -12,6 +12,7 @@ pub mod query;
 mod run;
 mod shared;
 pub mod stage;
+mod watched;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -136,7 +137,7 @@ impl Engine {
     /// back. What was stopped reads interrupted, and a person decides what becomes of it.
     pub async fn stop(&self) -> Stopped {
         let shared = &self.0;
-        shared.stopping.send_replace(true);
+        shared.begin_stopping();
         shared.queue.wake();
         shared.conducting.notify_one();
         for here in locked(&shared.running).values() {
@@ -165,7 +166,7 @@ impl Engine {
 
     /// Ends at once, as a crash would: nothing is written, nothing handed back.
     pub fn kill(&self) {
-        self.0.stopping.send_replace(true);
+        self.0.begin_stopping();
         self.0.kill();
     }
 

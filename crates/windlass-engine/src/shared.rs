@@ -24,6 +24,7 @@ use crate::run::dispatch::Queue;
 use crate::run::work::Works;
 use crate::stage::Signal;
 use crate::stage::actions::Actions;
+use crate::watched::Watched;
 
 /// What every part of an engine shares.
 pub(crate) struct Shared {
@@ -57,7 +58,7 @@ pub(crate) struct Shared {
     /// Somebody asked something of a task: look now, not at the next beat.
     pub(crate) asked: Notify,
     /// The engine takes no more work.
-    pub(crate) stopping: watch::Sender<bool>,
+    pub(crate) stopping: Watched<bool>,
     /// The last attempt has ended.
     pub(crate) idle: Notify,
     tasks: Mutex<JoinSet<()>>,
@@ -156,7 +157,7 @@ impl Shared {
             releasing: Notify::new(),
             conducting: Notify::new(),
             asked: Notify::new(),
-            stopping: watch::channel(false).0,
+            stopping: Watched::default(),
             idle: Notify::new(),
             tasks: Mutex::default(),
             dropped: Mutex::default(),
@@ -184,7 +185,16 @@ impl Shared {
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
-        *self.stopping.borrow()
+        self.stopping.get()
+    }
+
+    pub(crate) fn begin_stopping(&self) {
+        self.stopping.modify(|stopping| !std::mem::replace(stopping, true));
+    }
+
+    /// Ends when the engine stops.
+    pub(crate) async fn stopped(&self) {
+        self.stopping.until(|stopping| stopping).await;
     }
 
     /// A new operation of this instance.

@@ -116,10 +116,9 @@ async fn take(engine: &Shared, room: usize, mark: &mut Mark) -> Result<Vec<TaskR
 }
 
 async fn wait(engine: &Shared, mark: Mark) {
-    let mut stopping = engine.stopping.subscribe();
     tokio::select! {
         biased;
-        () = stopped(&mut stopping) => {}
+        () = engine.stopped() => {}
         () = engine.queue.wake.notified() => {}
         changed = engine.state.changed(mark, engine.options.scan_ms) => {
             if let Err(error) = changed {
@@ -403,11 +402,6 @@ impl Shared {
         self.queue.wake();
         Ok(())
     }
-}
-
-/// Ends when the engine stops.
-pub(crate) async fn stopped(stopping: &mut tokio::sync::watch::Receiver<bool>) {
-    drop(stopping.wait_for(|stopping| *stopping).await);
 }
 
 /// A moment without work.

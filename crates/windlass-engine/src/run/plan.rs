@@ -16,7 +16,6 @@ use windlass_core::projection::apply_plan;
 use windlass_core::task::Task;
 use windlass_core::task::status::{Statuses, TaskStatus};
 
-use super::dispatch::stopped;
 use crate::command::plan::Sweep;
 use crate::error::Error;
 use crate::shared::{Counts, Shared, locked};
@@ -46,10 +45,9 @@ pub(crate) async fn conduct(engine: Arc<Shared>) {
             Err(error) => tracing::error!(%error, "plans cannot be looked at"),
             Ok(()) => {}
         }
-        let mut stopping = engine.stopping.subscribe();
         tokio::select! {
             biased;
-            () = stopped(&mut stopping) => {}
+            () = engine.stopped() => {}
             () = engine.conducting.notified() => {}
             () = tokio::time::sleep_until(due) => {}
         }
