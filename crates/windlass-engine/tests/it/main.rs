@@ -1,4 +1,5 @@
 //! The engine on real stores.
 
 mod runs;
+mod simulation;
 mod world;
