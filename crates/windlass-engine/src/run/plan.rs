@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use windlass_core::event::{At, Event, Fact};
-use windlass_core::id::{PlanId, StageName};
+use windlass_core::id::{PlanId, StageName, TaskId};
 use windlass_core::plan::command::settle;
 use windlass_core::plan::spec::{OnFailure, Recovery};
 use windlass_core::plan::{PlanStatus, may_conduct};
@@ -65,7 +65,7 @@ impl Shared {
             for pair in rows.chunks_exact(2) {
                 if let [Some(Row::Plan(row)), Some(Row::Tally(tally))] = pair
                     && let Some(fact) = settle(&row.plan, *tally)
-                    && !self.has_asked(&row.plan.id).await?
+                    && self.asked_of(&row.plan.id).await?.is_empty()
                 {
                     self.put_plan(row.clone(), fact).await?;
                 }
@@ -74,20 +74,21 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether somebody asked for a task of this plan that has ended: it is about to begin again.
-    async fn has_asked(&self, plan: &PlanId) -> Result<bool, Error> {
-        let mut after = None;
+    /// Tasks of this plan that somebody asked for, ended or not: they are about to begin.
+    pub(crate) async fn asked_of(&self, plan: &PlanId) -> Result<Vec<TaskId>, Error> {
+        let (mut after, mut asked) = (None, Vec::new());
         loop {
             let (plan, statuses) = (Some(plan.clone()), Statuses::ALL);
             let filter = Filter::Tasks { plan, tenant: None, statuses, interrupted: false };
             Counts::add(&self.counts.calls);
             let page = self.state.list(&filter, after.as_ref(), PAGE_MAX).await?;
-            if page.items.iter().any(|row| matches!(row, Row::Task(row) if row.control.start.is_some())) {
-                return Ok(true);
-            }
+            asked.extend(page.items.into_iter().filter_map(|row| match row {
+                Row::Task(row) if row.control.start.is_some() => Some(row.task.id),
+                _ => None,
+            }));
             after = page.next;
             if after.is_none() {
-                return Ok(false);
+                return Ok(asked);
             }
         }
     }
