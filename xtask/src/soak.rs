@@ -11,7 +11,7 @@ use crate::setup;
 use crate::step::{Cmd, shown};
 
 /// Campaigns are known by their names.
-const CAMPAIGNS: &str = "test(soak) | test(crash) | test(random)";
+const CAMPAIGNS: &str = "test(soak) | test(crash) | test(random) | test(simulation)";
 
 const SOAK: Cmd = Cmd::with_env(
     &[("WINDLASS_SOAK", "1")],

@@ -12,6 +12,7 @@ pub mod query;
 mod run;
 mod shared;
 pub mod stage;
+pub mod watched;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -52,10 +53,12 @@ impl Engine {
     pub async fn start(parts: Parts) -> Result<Engine, Error> {
         let me = ENGINE.parse().map_err(|_| Error::Invalid("the engine has no name".to_owned()))?;
         let shared = Arc::new(Shared::new(parts, me));
+        // Before its own lease begins, so that nobody's ends unseen in between.
+        shared.meet().await?;
         let until = shared.state.beat(&shared.instance, shared.options.lease_ms).await?.until;
         let now = until.minus(shared.options.lease_ms);
         *locked(&shared.store_clock) = Some((tokio::time::Instant::now(), now));
-        shared.meet().await?;
+        locked(&shared.strangers).retain(|_, until| *until > now);
         shared.spawn(run::lease::keep(Arc::clone(&shared)));
         shared.spawn(run::lease::watch_state(Arc::clone(&shared)));
         shared.spawn(run::dispatch::dispatch(Arc::clone(&shared)));
@@ -134,11 +137,11 @@ impl Engine {
     /// back. What was stopped reads interrupted, and a person decides what becomes of it.
     pub async fn stop(&self) -> Stopped {
         let shared = &self.0;
-        shared.stopping.send_replace(true);
+        shared.begin_stopping();
         shared.queue.wake();
         shared.conducting.notify_one();
         for here in locked(&shared.running).values() {
-            here.signal.change(|signal| !std::mem::replace(&mut signal.leaving, true));
+            here.signal.modify(|signal| !std::mem::replace(&mut signal.leaving, true));
         }
         let end = tokio::time::Instant::now() + Duration::from_millis(shared.options.drain_ms);
         loop {
@@ -163,7 +166,7 @@ impl Engine {
 
     /// Ends at once, as a crash would: nothing is written, nothing handed back.
     pub fn kill(&self) {
-        self.0.stopping.send_replace(true);
+        self.0.begin_stopping();
         self.0.kill();
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use windlass_core::by::By;
 use windlass_core::event::{Event, Fact};
@@ -24,6 +24,7 @@ use crate::run::dispatch::Queue;
 use crate::run::work::Works;
 use crate::stage::Signals;
 use crate::stage::actions::Actions;
+use crate::watched::Watched;
 
 /// What every part of an engine shares.
 pub(crate) struct Shared {
@@ -61,7 +62,7 @@ pub(crate) struct Shared {
     /// How often an attempt was told what is wanted of its task.
     pub(crate) tellings: AtomicU64,
     /// The engine takes no more work.
-    pub(crate) stopping: watch::Sender<bool>,
+    pub(crate) stopping: Watched<bool>,
     /// The last attempt has ended.
     pub(crate) idle: Notify,
     tasks: Mutex<JoinSet<()>>,
@@ -92,7 +93,7 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn tell(&self, control: &Control) {
-        self.signal.change(|signal| {
+        self.signal.modify(|signal| {
             let changed = signal.control != *control;
             if changed {
                 signal.control = control.clone();
@@ -176,7 +177,7 @@ impl Shared {
             conducting: Notify::new(),
             asked: Notify::new(),
             tellings: AtomicU64::new(0),
-            stopping: watch::channel(false).0,
+            stopping: Watched::default(),
             idle: Notify::new(),
             tasks: Mutex::default(),
             dropped: Mutex::default(),
@@ -204,7 +205,16 @@ impl Shared {
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
-        *self.stopping.borrow()
+        self.stopping.get()
+    }
+
+    pub(crate) fn begin_stopping(&self) {
+        self.stopping.modify(|stopping| !std::mem::replace(stopping, true));
+    }
+
+    /// Ends when the engine stops.
+    pub(crate) async fn stopped(&self) {
+        self.stopping.until(|stopping| *stopping).await;
     }
 
     /// A new operation of this instance.
@@ -303,7 +313,7 @@ impl Shared {
         if let Some(here) = locked(&self.running).get(task)
             && here.fence == fence
         {
-            here.signal.change(|signal| !std::mem::replace(&mut signal.lost, true));
+            here.signal.modify(|signal| !std::mem::replace(&mut signal.lost, true));
         }
     }
 }

@@ -16,15 +16,16 @@ mod strings;
 pub mod template;
 pub mod web;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use tokio::sync::Notify;
 use windlass_core::failure::FailureKind;
 use windlass_core::fence::Fence;
 use windlass_core::id::{PlanId, StageName, TaskId, TenantId};
 use windlass_core::json::Json;
 use windlass_core::task::Control;
+
+use crate::watched::Watched;
 
 /// What a stage is told: which one it is, for whom, and what it works with.
 #[derive(Debug, Clone)]
@@ -104,48 +105,8 @@ pub struct Signal {
     pub leaving: bool,
 }
 
-/// Where a running task's signal is: set by others, looked at and waited for by its attempt. Much smaller than a
-/// channel, because every task that waits has one.
-#[derive(Debug, Default)]
-pub struct Signals {
-    now: Mutex<Signal>,
-    changed: Notify,
-}
-
-impl Signals {
-    /// What is wanted first.
-    #[must_use]
-    pub fn new(signal: Signal) -> Arc<Signals> {
-        Arc::new(Signals { now: Mutex::new(signal), changed: Notify::new() })
-    }
-
-    /// What is wanted now.
-    pub fn look<T>(&self, at: impl FnOnce(&Signal) -> T) -> T {
-        at(&self.now.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Changes it; `change` says whether it did.
-    pub fn change(&self, change: impl FnOnce(&mut Signal) -> bool) {
-        let changed = change(&mut self.now.lock().unwrap_or_else(PoisonError::into_inner));
-        if changed {
-            self.changed.notify_waiters();
-        }
-    }
-
-    /// Ends when it is like this.
-    pub async fn until(&self, like: impl Fn(&Signal) -> bool) {
-        loop {
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
-            // Before looking: a change that comes while we look is not missed.
-            changed.as_mut().enable();
-            if self.look(&like) {
-                return;
-            }
-            changed.await;
-        }
-    }
-}
+/// Where a running task's signal is: set by others, looked at and waited for by its attempt.
+pub type Signals = Watched<Signal>;
 
 /// Tells an action that waits when to stop waiting.
 #[derive(Debug, Clone)]

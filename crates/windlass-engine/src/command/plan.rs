@@ -147,7 +147,10 @@ impl Shared {
             (Verb::Cancel, status) if plan.cancelled && !status.is_final() => Sweep::Cancel,
             _ => return Err(refused.into()),
         };
-        if caller.dry_run || !self.sweep_once(&plan.id, unfinished, &caller.by, caller.reason.as_ref()).await? {
+        let left = unfinished == Sweep::Cancel && !self.asked_of(&plan.id).await?.is_empty();
+        if caller.dry_run
+            || (!self.sweep_once(&plan.id, unfinished, &caller.by, caller.reason.as_ref()).await? && !left)
+        {
             return Err(refused.into());
         }
         self.carry(&plan.id, verb, caller).await?;
@@ -163,6 +166,12 @@ impl Shared {
         };
         if let Some(what) = what {
             self.sweep(id, what, &caller.by, caller.reason.as_ref()).await?;
+        }
+        if verb == Verb::Cancel && self.plan_row(id).await?.plan.status != PlanStatus::Running {
+            // What was asked for holds the plan open, and whoever was to begin it may be gone.
+            for task in self.asked_of(id).await? {
+                self.queue.name(task);
+            }
         }
         self.queue.wake();
         self.touch(id);

@@ -15,7 +15,7 @@ use windlass_core::port::state::{
 };
 use windlass_core::projection::{apply, apply_plan};
 use windlass_core::task::command::{Command, Decision, Standing, decide};
-use windlass_core::task::status::Statuses;
+use windlass_core::task::status::{Statuses, TaskStatus};
 use windlass_core::task::{Control, Request, Start, StartKind, Task};
 use windlass_core::time::Ms;
 
@@ -249,23 +249,27 @@ impl Shared {
     ) -> Result<Option<PlanPut>, Error> {
         let reopens = start_of(decision).is_some_and(|start| start.kind != StartKind::Resume);
         let spec = &found.job.plan.spec;
+        let (plan, version) = (&found.plan.plan, found.plan.version);
+        if reopens && plan.cancelled && !plan.status.is_final() && found.row.task.status == TaskStatus::RollingBack {
+            // What was being taken back when the plan was cancelled is taken back: nothing else ends either.
+            return Ok(Some(PlanPut { plan: plan.clone(), version, spec: None }));
+        }
         if reopens {
             let command = plan_command::Command::Reopen { conductor: self.instance.clone() };
-            let reopened = plan_command::decide(&found.plan.plan, found.conductor_gone, &command)?;
-            let version = found.plan.version;
+            let reopened = plan_command::decide(plan, found.conductor_gone, &command)?;
             let Some(fact) = reopened.facts.into_iter().next() else {
                 // Written all the same, so that the plan cannot end between this look and this step.
-                return Ok(Some(PlanPut { plan: found.plan.plan.clone(), version, spec: None }));
+                return Ok(Some(PlanPut { plan: plan.clone(), version, spec: None }));
             };
-            let mut event = self.about_plan(&found.plan.plan.id, fact);
+            let mut event = self.about_plan(&plan.id, fact);
             (event.by, event.reason) = (Some(caller.by.clone()), caller.reason.clone());
-            let plan = apply_plan(Some(found.plan.plan.clone()), spec, &event)?;
+            let plan = apply_plan(Some(plan.clone()), spec, &event)?;
             events.push(event);
             return Ok(Some(PlanPut { plan, version, spec: None }));
         }
         let fails = decision.facts.iter().any(|fact| matches!(fact, Fact::TaskFailed { .. }));
         let pauses = spec.on_failure != windlass_core::plan::spec::OnFailure::Continue;
-        if fails && pauses && found.plan.plan.status == PlanStatus::Running {
+        if fails && pauses && plan.status == PlanStatus::Running {
             let (put, event) = self.paused_by(spec, found.plan.clone(), task)?;
             events.push(event);
             return Ok(Some(put));

@@ -91,7 +91,7 @@ impl Attempt {
     ) -> Box<Attempt> {
         let lock_ms = std::time::Duration::from_millis(engine.options.lock_ms);
         let lock_end = Arc::new(Mutex::new(asked + lock_ms));
-        let signal = Signals::new(Signal { control: row.control.clone(), ..Signal::default() });
+        let signal = Arc::new(Signals::new(Signal { control: row.control.clone(), ..Signal::default() }));
         let now = engine.clock.now();
         let mut checkpoint = Box::new(Checkpoint::new(row.task.pass, now));
         if let Some(context) = &row.task.context {

@@ -146,10 +146,9 @@ async fn take_named(engine: &Shared, named: Vec<TaskId>) -> Result<Vec<TaskRow>,
 }
 
 async fn wait(engine: &Shared, mark: Mark) {
-    let mut stopping = engine.stopping.subscribe();
     tokio::select! {
         biased;
-        () = stopped(&mut stopping) => {}
+        () = engine.stopped() => {}
         () = engine.queue.wake.notified() => {}
         changed = engine.state.changed(mark, engine.options.scan_ms) => {
             if let Err(error) = changed {
@@ -441,11 +440,6 @@ impl Shared {
         }
         Ok(())
     }
-}
-
-/// Ends when the engine stops.
-pub(crate) async fn stopped(stopping: &mut tokio::sync::watch::Receiver<bool>) {
-    drop(stopping.wait_for(|stopping| *stopping).await);
 }
 
 /// A moment without work.

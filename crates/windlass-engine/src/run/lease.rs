@@ -11,7 +11,7 @@ use windlass_core::port::state::{Beat, Key, Row};
 use windlass_core::port::{BATCH_MAX, Mark, PortError};
 use windlass_core::task::Control;
 
-use super::dispatch::{pause, stopped};
+use super::dispatch::pause;
 use crate::bus::News;
 use crate::shared::{Counts, Shared, locked};
 
@@ -22,7 +22,6 @@ const LOOK_MS: u64 = 20;
 
 /// Keeps the lease until the engine stops; it ends last.
 pub(crate) async fn keep(engine: Arc<Shared>) {
-    let mut stopping = engine.stopping.subscribe();
     let mut due = Instant::now();
     loop {
         let whole = Instant::now() >= due;
@@ -33,7 +32,7 @@ pub(crate) async fn keep(engine: Arc<Shared>) {
         let next = if ok { due } else { Instant::now() + Duration::from_millis(AGAIN_MS.min(engine.options.beat_ms)) };
         tokio::select! {
             biased;
-            () = stopped(&mut stopping), if locked(&engine.running).is_empty() => return,
+            () = engine.stopped(), if locked(&engine.running).is_empty() => return,
             () = engine.asked.notified() => {}
             () = engine.idle.notified(), if engine.is_stopping() => {}
             // Somebody found the store away: whether it is back is not left to the next whole beat.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use windlass_core::event::{At, Event, Fact};
-use windlass_core::id::{PlanId, StageName};
+use windlass_core::id::{PlanId, StageName, TaskId};
 use windlass_core::plan::command::settle;
 use windlass_core::plan::spec::{OnFailure, Recovery};
 use windlass_core::plan::{PlanStatus, may_conduct};
@@ -16,7 +16,7 @@ use windlass_core::projection::apply_plan;
 use windlass_core::task::Task;
 use windlass_core::task::status::{Statuses, TaskStatus};
 
-use super::dispatch::{pause, stopped};
+use super::dispatch::pause;
 use crate::command::plan::Sweep;
 use crate::error::Error;
 use crate::shared::{Counts, Shared, locked};
@@ -46,10 +46,9 @@ pub(crate) async fn conduct(engine: Arc<Shared>) {
             Err(error) => tracing::error!(%error, "plans cannot be looked at"),
             Ok(()) => {}
         }
-        let mut stopping = engine.stopping.subscribe();
         tokio::select! {
             biased;
-            () = stopped(&mut stopping) => {}
+            () = engine.stopped() => {}
             () = engine.conducting.notified() => {}
             () = tokio::time::sleep_until(due) => {}
         }
@@ -68,7 +67,7 @@ impl Shared {
             let rows = self.state.load(&[Key::Plan(plan.clone()), Key::Tally(plan.clone())]).await?;
             if let [Some(Row::Plan(row)), Some(Row::Tally(tally))] = &rows[..]
                 && let Some(fact) = settle(&row.plan, *tally)
-                && !self.has_asked(&plan).await?
+                && self.asked_of(&plan).await?.is_empty()
             {
                 self.put_plan(row.clone(), fact).await?;
             }
@@ -82,20 +81,21 @@ impl Shared {
         Ok(!self.state.list(&filter, None, 1).await?.items.is_empty())
     }
 
-    /// Whether somebody asked for a task of this plan that has ended: it is about to begin again.
-    async fn has_asked(&self, plan: &PlanId) -> Result<bool, Error> {
-        let mut after = None;
+    /// Tasks of this plan that somebody asked for, ended or not: they are about to begin.
+    pub(crate) async fn asked_of(&self, plan: &PlanId) -> Result<Vec<TaskId>, Error> {
+        let (mut after, mut asked) = (None, Vec::new());
         loop {
             let (plan, statuses) = (Some(plan.clone()), Statuses::ALL);
             let filter = Filter::Tasks { plan, tenant: None, statuses, interrupted: false };
             Counts::add(&self.counts.calls);
             let page = self.state.list(&filter, after.as_ref(), PAGE_MAX).await?;
-            if page.items.iter().any(|row| matches!(row, Row::Task(row) if row.control.start.is_some())) {
-                return Ok(true);
-            }
+            asked.extend(page.items.into_iter().filter_map(|row| match row {
+                Row::Task(row) if row.control.start.is_some() => Some(row.task.id),
+                _ => None,
+            }));
             after = page.next;
             if after.is_none() {
-                return Ok(false);
+                return Ok(asked);
             }
         }
     }

@@ -11,17 +11,13 @@ use windlass_core::port::{Cursor, PAGE_MAX, PortError};
 use crate::shared::{Counts, Shared, locked};
 
 impl Shared {
-    /// Notes whose leases run now, before this instance does anything.
+    /// Notes who is there, before this instance is.
     pub(crate) async fn meet(&self) -> Result<(), PortError> {
         let mut after: Option<Cursor> = None;
         loop {
             let page = self.state.list(&Filter::Instances, after.as_ref(), PAGE_MAX).await?;
-            let now = self.store_now();
             for row in page.items {
-                if let Row::Instance(InstanceRow { id, until, .. }) = row
-                    && id != self.instance
-                    && until > now
-                {
+                if let Row::Instance(InstanceRow { id, until, .. }) = row {
                     locked(&self.strangers).insert(id, until);
                 }
             }

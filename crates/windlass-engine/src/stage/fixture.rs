@@ -30,13 +30,13 @@ pub(crate) fn pause() -> Signal {
 
 /// Nobody wants anything yet.
 pub(crate) fn quiet() -> (Arc<Signals>, Yield) {
-    let signal = Signals::new(Signal::default());
+    let signal = Arc::new(Signals::new(Signal::default()));
     (Arc::clone(&signal), Yield::new(signal, false, 0))
 }
 
 /// Somebody wants a pause.
 pub(crate) fn ask(signal: &Signals) {
-    signal.change(|signal| {
+    signal.modify(|signal| {
         *signal = pause();
         true
     });

@@ -13,6 +13,7 @@ mod retrying;
 mod rolling_back;
 mod runs;
 mod script;
+mod simulation;
 mod stage;
 mod sweeps;
 mod world;

@@ -45,7 +45,7 @@ fn secret() -> Text {
 }
 
 async fn run_with(setup: Setup, action: Action) -> Result<Ended, Trouble> {
-    let mut stop = Yield::new(Signals::new(Signal::default()), false, 0);
+    let mut stop = Yield::new(std::sync::Arc::new(Signals::new(Signal::default())), false, 0);
     Actions::new(setup).unwrap().run(&action, &told(), &mut stop).await
 }
 

@@ -81,7 +81,7 @@ async fn a_sleep_yields_to_a_pause() {
 
 #[tokio::test(start_paused = true)]
 async fn a_rollback_sleeps_on() {
-    let mut stop = Yield::new(Signals::new(pause()), true, 0);
+    let mut stop = Yield::new(Arc::new(Signals::new(pause())), true, 0);
     let ended = actions().run(&Action::Sleep(Sleep { for_ms: 5 }), &told(), &mut stop).await;
     assert_eq!(ended, Ok(Ended::Done(None)));
 }
