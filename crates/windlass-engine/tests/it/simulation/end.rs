@@ -39,6 +39,9 @@ impl World {
     /// All of it; whatever is wrong is noted.
     pub(super) async fn end(&mut self) {
         self.rest().await;
+        if !self.truth.is_wrong() {
+            self.people_are_told().await;
+        }
         for round in 0..ROUNDS {
             if self.truth.is_wrong() || self.open_plans().await.is_empty() {
                 break;
@@ -103,6 +106,26 @@ impl World {
             .iter()
             .find(|node| node.engine.running() > 0)
             .map(|node| format!("{} runs {} attempts of nobody's", node.engine.instance(), node.engine.running()))
+    }
+
+    /// What rests and goes on by nobody's word but a person's is in the inbox.
+    async fn people_are_told(&self) {
+        let (items, _) = self.engine().inbox().await.unwrap();
+        for row in self.tasks().await {
+            let TaskRow { task, control, .. } = &row;
+            let waits = matches!(task.status, TaskStatus::Paused | TaskStatus::Failed | TaskStatus::RollbackFailed)
+                || task.status.is_running();
+            if waits && control.start.is_none() && !items.iter().any(|item| item.task.as_ref() == Some(&task.id)) {
+                self.truth.wrong(format_args!("{} is {} and not in the inbox", task.id, task.status));
+            }
+        }
+        for PlanRow { plan, .. } in self.open_plans().await {
+            let view = self.engine().view_plan(&plan.id).await.unwrap();
+            let waits = view.interrupted || plan.status == PlanStatus::Paused;
+            if waits && !items.iter().any(|item| item.task.is_none() && item.plan == plan.id) {
+                self.truth.wrong(format_args!("plan {} is {} and not in the inbox", plan.id, plan.status));
+            }
+        }
     }
 
     async fn is_asked(&self, plan: &PlanRow) -> bool {

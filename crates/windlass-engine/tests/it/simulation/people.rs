@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use windlass_core::id::{PlanId, TaskId};
+use windlass_core::id::{InstanceId, PlanId, TaskId};
+use windlass_core::json::Json;
 use windlass_core::plan::spec::PlanFile;
 use windlass_core::port::lock::Force;
 use windlass_core::task::Cause;
@@ -75,7 +76,10 @@ pub(super) fn wish(dice: &mut fastrand::Rng, truth: &Truth, memory: &mut Memory)
                 0 => Which::Tenant(plans::tenant(dice.u32(..plans::TENANTS))),
                 _ => Which::Task(tasks[dice.usize(..tasks.len())].clone()),
             };
-            Wish::Task(Order { which, command: command(dice), config: None })
+            let command = command(dice);
+            let renewed = matches!(command, Command::Retry(_)) && dice.u32(..4) == 0;
+            let config = renewed.then(|| Json::parse("\"newer\"").unwrap());
+            Wish::Task(Order { which, command, config })
         }
     };
     let key = (dice.u32(..3) == 0).then(|| {
@@ -89,6 +93,18 @@ pub(super) fn wish(dice: &mut fastrand::Rng, truth: &Truth, memory: &mut Memory)
         memory.repeatable.push(asked.clone());
     }
     asked
+}
+
+/// Everything that this instance seems to have left is to go on elsewhere.
+pub(super) fn take_up(truth: &Truth, instance: &InstanceId) -> Vec<Asked> {
+    let facts = truth.facts();
+    let left = facts.tasks.iter().filter(|(_, task)| task.owner.as_ref() == Some(instance));
+    let retry = Retry { from: RetryFrom::Checkpoint, restart_if_invalid: true, force: false };
+    left.map(|(id, _)| {
+        let command = Command::Retry(retry.clone());
+        Asked { wish: Wish::Task(Order { which: Which::Task(id.clone()), command, config: None }), caller: caller() }
+    })
+    .collect()
 }
 
 fn creation(dice: &mut fastrand::Rng, memory: &mut Memory) -> Wish {

@@ -50,8 +50,8 @@ pub(super) struct Facts {
     quiet: Option<Quiet>,
     /// Calls in this millisecond.
     calls: (u128, u32),
-    pub(super) effects: u64,
-    pub(super) refused: u64,
+    /// How often each kind of thing happened.
+    pub(super) counts: BTreeMap<&'static str, u64>,
 }
 
 pub(super) struct PlanSeen {
@@ -63,7 +63,7 @@ pub(super) struct PlanSeen {
 
 pub(super) struct TaskSeen {
     pub(super) plan: PlanId,
-    owner: Option<InstanceId>,
+    pub(super) owner: Option<InstanceId>,
     version: u64,
 }
 
@@ -100,8 +100,7 @@ impl Truth {
             ops: BTreeSet::new(),
             quiet: None,
             calls: (0, 0),
-            effects: 0,
-            refused: 0,
+            counts: BTreeMap::new(),
         });
         Truth { facts, bell: Notify::new() }
     }
@@ -190,7 +189,7 @@ impl Facts {
         };
         self.note_step(from, step, if again { "had" } else { "took" });
         if again {
-            return;
+            return self.count("a repeat was known again");
         }
         self.is_quiet(from, step);
         if let Some(put) = &step.plan
@@ -252,7 +251,12 @@ impl Facts {
         }
     }
 
+    pub(super) fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
     fn happened(&mut self, event: &Event, step: &Step) {
+        self.count(event.fact.name());
         let Some(task) = &event.task else { return };
         let pass = step.tasks.first().map_or(1, |put| put.task.pass);
         match &event.fact {
@@ -329,13 +333,13 @@ impl Facts {
         let Told { tenant, task, stage, pass, fence, .. } = told;
         let seen = self.target.entry(tenant.clone()).or_default();
         if *fence < *seen {
-            self.refused += 1;
             let seen = *seen;
+            self.count("the target refused");
             self.note(format_args!("target refuses {task}/{stage}/{pass} under {fence}: it has seen {seen}"));
             return false;
         }
         *seen = *fence;
-        self.effects += 1;
+        self.count("the target took");
         self.note(format_args!("target takes {task}/{stage}/{pass} under {fence}"));
         let index = index_of(stage);
         if self.fences.get(tenant).copied().unwrap_or_default() < *fence {

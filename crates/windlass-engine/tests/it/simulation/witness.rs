@@ -11,7 +11,7 @@ use windlass_core::id::{InstanceId, TenantId};
 use windlass_core::lock::{Acquire, Held, Holder};
 use windlass_core::port::lock::{Force, Locks, Tenant};
 use windlass_core::port::state::{Beat, Filter, Key, Row, State, Step, Stepped, Take, TaskRow, Which};
-use windlass_core::port::{Cursor, Each, Mark, Page, PortError};
+use windlass_core::port::{Cursor, Each, Mark, Page, PortError, Refusal};
 use windlass_core::time::Ms;
 
 use super::truth::Truth;
@@ -33,7 +33,10 @@ impl State for Witness {
         for (step, answer) in steps.iter().zip(&answers) {
             match answer {
                 Ok(stepped) => facts.taken(&self.instance, step, stepped),
-                Err(refusal) => facts.note(format_args!("{} refused {}: {refusal}", self.instance, step.op.id)),
+                Err(refusal) => {
+                    facts.count(refused(refusal));
+                    facts.note(format_args!("{} refused {}: {refusal}", self.instance, step.op.id));
+                }
             }
         }
         Ok(answers)
@@ -118,6 +121,16 @@ impl Locks for Witness {
 
     async fn purge(&self, before: Ms, limit: u32) -> Result<u32, PortError> {
         unconstrained(self.locks.purge(before, limit)).await
+    }
+}
+
+/// What a refusal is counted as.
+fn refused(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::Stale { .. } => "a stale fence was refused",
+        Refusal::Owned { .. } => "a stranger was refused",
+        Refusal::Version { .. } => "a late write was refused",
+        _ => "something else was refused",
     }
 }
 

@@ -19,7 +19,7 @@ use windlass_store_embedded::kv::memory::Memory as Kv;
 use windlass_store_embedded::{Clock, Embedded};
 
 use super::net::{Mode, Net, Way, Weather};
-use super::people::{self, Memory};
+use super::people::{self, Asked, Memory};
 use super::spoil::{Rule, Spoiled};
 use super::truth::Truth;
 use super::witness::Witness;
@@ -88,8 +88,11 @@ impl World {
             slow: [0, 20, 200][dice.usize(..3)],
             slow_ms: [20, 300, 1_500][dice.usize(..3)],
         };
-        let script =
-            Script { fails: [0, 100, 300][dice.usize(..3)], ms: [0, 500, 4_000][dice.usize(..3)], dice: dice.fork() };
+        let script = Script {
+            fails: [0, 100, 300][dice.usize(..3)],
+            ms: [0, 500, 4_000, 10_000][dice.usize(..4)],
+            dice: dice.fork(),
+        };
         let truth = Arc::new(Truth::new(told));
         truth.note(format_args!("{options:?} {weather:?}"));
         World {
@@ -119,7 +122,8 @@ impl World {
         let run = move |told: Told, _: Json| stage(told, Arc::clone(&truth), Arc::clone(&script), Arc::clone(&gate));
         setup.handlers.insert("do".into(), Arc::new(run));
         let began = Instant::now();
-        let now = self.now();
+        // Clocks of machines differ a little.
+        let now = self.now().plus(self.dice.u64(..2_000)).minus(1_000);
         let parts = Parts {
             instance,
             state: net.clone(),
@@ -162,7 +166,8 @@ impl World {
         }
         let n = self.dice.usize(..self.nodes.len());
         match self.dice.u32(..100) {
-            0..70 => self.person(n),
+            0..66 => self.person(n),
+            66..70 => self.away(n).await,
             70..74 if self.nodes.len() < 3 => self.begin(self.weather).await,
             74..79 => self.crash(n),
             79..82 => self.stop(n).await,
@@ -174,11 +179,30 @@ impl World {
 
     /// Somebody asks for something, and does not wait for the answer.
     fn person(&mut self, n: usize) {
-        self.truth.person();
         let asked = people::wish(&mut self.dice, &self.truth, &mut self.memory.lock().unwrap());
+        self.ask(n, asked);
+    }
+
+    fn ask(&mut self, n: usize, asked: Asked) {
+        self.truth.person();
         let (engine, truth, memory) = (self.nodes[n].engine.clone(), Arc::clone(&self.truth), Arc::clone(&self.memory));
         let answers = Arc::clone(memory.lock().unwrap().answers());
         self.nodes[n].asked.push(tokio::spawn(async move { people::ask(engine, asked, truth, &answers).await }));
+    }
+
+    /// One instance is away for longer than its lease, while its stages go on; others take up what it runs.
+    async fn away(&mut self, n: usize) {
+        if self.nodes.len() < 2 || self.nodes[n].engine.running() == 0 {
+            return self.person(n);
+        }
+        let mode = [Mode::Cut, Mode::Mute, Mode::Still][self.dice.usize(..3)];
+        let ms = self.dice.u64(4_000..9_000);
+        self.trouble(&self.nodes[n], mode, ms);
+        sleep(Duration::from_millis(self.options.lease_ms + 200)).await;
+        let other = (n + 1) % self.nodes.len();
+        for asked in people::take_up(&self.truth, self.nodes[n].engine.instance()) {
+            self.ask(other, asked);
+        }
     }
 
     fn crash(&mut self, n: usize) {
