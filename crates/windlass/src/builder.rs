@@ -93,7 +93,7 @@ impl Windlass {
     }
 
     /// Waits until the plan has ended, or until nothing of it moves any more without a person; at most `limit`.
-    /// `None` when the time is over.
+    /// `None` when the time is over. A task that was interrupted is waited for: somebody may retry it.
     pub async fn wait(&self, plan: &PlanId, limit: Duration) -> Result<Option<PlanView>, Error> {
         let end = tokio::time::Instant::now() + limit;
         // Before looking: what happens while we look is not missed.
