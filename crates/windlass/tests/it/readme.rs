@@ -20,6 +20,12 @@ fn commands(readme: &str) -> Vec<String> {
 const TEST_COMMAND: &str = "cargo xtask test";
 
 #[test]
+fn the_readme_has_one_command_to_run_it_and_one_to_test_it() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    assert_eq!(commands(&readme), ["cargo run --release -- bench store --quick", TEST_COMMAND]);
+}
+
+#[test]
 fn every_command_of_the_readme_works() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
     let commands = commands(&readme);
