@@ -99,9 +99,9 @@ impl Windlass {
         // Before looking: what happens while we look is not missed.
         let mut news = self.engine.subscribe();
         loop {
-            let view = self.engine.view_plan(plan).await?;
-            if view.plan.status.is_final() || self.engine.rests(plan).await? {
-                return Ok(Some(view));
+            // A plan that has ended rests, too; what is answered is looked at afterwards, so that it is not older.
+            if self.engine.rests(plan).await? {
+                return self.engine.view_plan(plan).await.map(Some);
             }
             // News of other instances does not come here: look again now and then.
             let look = tokio::time::Instant::now() + Duration::from_millis(500);
