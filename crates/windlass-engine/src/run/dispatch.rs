@@ -357,20 +357,23 @@ impl Shared {
         let tenants = self.locks.load(&tenants).await?;
         for ((place, named), lock) in waiting.into_iter().zip(tenants) {
             if lock.holder.is_none() && lock.freeze.is_none() {
-                self.make_ready(&place.1, named).await?;
-                locked(&self.queue.waiting).remove(&place);
+                match self.make_ready(&place.1, named).await? {
+                    true => drop(locked(&self.queue.waiting).remove(&place)),
+                    // Somebody wrote in between, perhaps only an event: look again at once.
+                    false => self.queue.waits.notify_one(),
+                }
             }
         }
         Ok(())
     }
 
-    /// It waits no longer.
-    async fn make_ready(&self, id: &TaskId, named: bool) -> Result<(), PortError> {
+    /// It waits no longer; `false` if somebody else wrote in between.
+    async fn make_ready(&self, id: &TaskId, named: bool) -> Result<bool, PortError> {
         Counts::add(&self.counts.calls);
         let row = self.state.load(&[Key::Task(id.clone())]).await?.pop().flatten();
-        let Some(Row::Task(row)) = row else { return Ok(()) };
+        let Some(Row::Task(row)) = row else { return Ok(true) };
         if row.task.readiness(&row.control).is_none() || row.task.owner.is_some() || row.task.ready_at == Ms::ZERO {
-            return Ok(());
+            return Ok(true);
         }
         let mut task = row.task.clone();
         task.ready_at = Ms::ZERO;
@@ -385,13 +388,14 @@ impl Shared {
             answer: None,
         };
         Counts::add(&self.counts.calls);
-        // A refusal means that somebody else has moved it on already.
-        drop(self.state.commit(&[step]).await?);
+        if !matches!(self.state.commit(&[step]).await?.pop(), Some(Ok(_))) {
+            return Ok(false);
+        }
         match named {
             true => self.queue.name(id.clone()),
             false => self.queue.wake(),
         }
-        Ok(())
+        Ok(true)
     }
 }
 
