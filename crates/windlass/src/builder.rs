@@ -1,5 +1,6 @@
 //! The library's front door: a store, handlers, and an engine over them.
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +38,7 @@ pub struct Builder {
     settings: Settings,
     setup: Setup,
     clock: Arc<dyn Clock>,
-    options: Options,
+    options: Option<Options>,
     instance: InstanceId,
     seed: u64,
 }
@@ -79,7 +80,7 @@ impl Windlass {
             settings: Settings::default(),
             setup: Setup::default(),
             clock: Arc::new(SystemClock),
-            options: Options::default(),
+            options: None,
             instance: Engine::new_instance(),
             seed: uuid_seed(),
         }
@@ -92,15 +93,15 @@ impl Windlass {
     }
 
     /// Waits until the plan has ended, or until nothing of it moves any more without a person; at most `limit`.
-    /// `None` when the time is over.
+    /// `None` when the time is over. A task that was interrupted is waited for: somebody may retry it.
     pub async fn wait(&self, plan: &PlanId, limit: Duration) -> Result<Option<PlanView>, Error> {
         let end = tokio::time::Instant::now() + limit;
         // Before looking: what happens while we look is not missed.
         let mut news = self.engine.subscribe();
         loop {
-            let view = self.engine.view_plan(plan).await?;
-            if view.plan.status.is_final() || self.engine.rests(plan).await? {
-                return Ok(Some(view));
+            // A plan that has ended rests, too; what is answered is looked at afterwards, so that it is not older.
+            if self.engine.rests(plan).await? {
+                return self.engine.view_plan(plan).await.map(Some);
             }
             // News of other instances does not come here: look again now and then.
             let look = tokio::time::Instant::now() + Duration::from_millis(500);
@@ -170,6 +171,13 @@ impl Builder {
         self
     }
 
+    /// The environment of which those programs see `PATH`, `HOME`, `LANG` and `TZ`.
+    #[must_use]
+    pub fn environment(mut self, environment: BTreeMap<String, String>) -> Builder {
+        self.setup.environment = environment;
+        self
+    }
+
     /// The addresses that `http` and `poll` stages may call.
     #[must_use]
     pub fn guard(mut self, guard: Guard) -> Builder {
@@ -183,13 +191,14 @@ impl Builder {
         Builder { clock: Arc::new(clock), ..self }
     }
 
-    /// How it behaves.
+    /// How it behaves, whatever the settings say.
     #[must_use]
     pub fn options(self, options: Options) -> Builder {
-        Builder { options, ..self }
+        Builder { options: Some(options), ..self }
     }
 
-    /// Settings of the store.
+    /// How the store is opened and, unless [`Builder::options`] are given, how the engine behaves. Which store it is
+    /// stays what [`Builder::store`] says.
     #[must_use]
     pub fn settings(self, settings: Settings) -> Builder {
         Builder { settings, ..self }
@@ -207,7 +216,7 @@ impl Builder {
             locks: Arc::clone(&stores.locks),
             actions: Actions::new(self.setup)?,
             clock: self.clock,
-            options: self.options,
+            options: self.options.unwrap_or_else(|| Options::from(&self.settings.engine)),
             seed: self.seed,
         };
         Ok(Windlass { engine: Engine::start(parts).await?, stores })
@@ -219,3 +228,6 @@ fn uuid_seed() -> u64 {
     use std::hash::{BuildHasher as _, Hasher as _};
     std::hash::RandomState::new().build_hasher().finish()
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,3 +10,7 @@ pub mod settings;
 pub use builder::{Builder, StartError, SubmitError, Windlass};
 pub use windlass_core as core;
 pub use windlass_engine as engine;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/library.md")]
+mod library_guide {}

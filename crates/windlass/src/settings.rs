@@ -1,10 +1,13 @@
 //! Settings: defaults < one TOML file < environment (`WINDLASS_…`) < flags. Unknown keys are errors.
 //! `windlass.example.toml` holds every setting with its default.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
+use std::str::FromStr;
 
 use anyhow::Context as _;
 use serde::Deserialize;
+use windlass_engine::{OnOutage, Options};
 
 use crate::open::StoreUrl;
 
@@ -18,6 +21,8 @@ pub struct Settings {
     pub embedded: Embedded,
     /// The PostgreSQL store.
     pub postgres: Postgres,
+    /// What carries plans out.
+    pub engine: Engine,
 }
 
 /// `[store]`
@@ -48,6 +53,46 @@ pub struct Postgres {
     pub migrate: bool,
 }
 
+/// `[engine]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Engine {
+    /// How long an instance that says nothing is believed to be alive.
+    pub lease_ms: u64,
+    /// How often it says something.
+    pub beat_ms: u64,
+    /// How long a tenant lock is granted for.
+    pub lock_ms: u64,
+    /// How often locks are renewed.
+    pub lock_renew_ms: u64,
+    /// Tasks that run at once on this instance.
+    pub tasks_max: u32,
+    /// How often to look for what no wake-up told.
+    pub scan_ms: u64,
+    /// How often what is left behind is cleared away.
+    pub janitor_ms: u64,
+    /// How long ended plans are kept.
+    pub retention_ms: u64,
+    /// Retries of one task, unless its plan or itself says otherwise; 0 is no limit.
+    pub retry_limit: u32,
+    /// What becomes of running tasks while the store does not answer.
+    pub outage: Outage,
+    /// How long a stop waits for stages to reach their boundary.
+    pub drain_ms: u64,
+}
+
+/// What becomes of running tasks while the store does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outage {
+    /// They go on; their state is kept in memory and written when the store is back.
+    Degrade,
+    /// They wait at their boundary.
+    Hold,
+    /// They end FAILED.
+    Fail,
+}
+
 impl Default for Store {
     fn default() -> Self {
         Store { url: "embedded:windlass-data".into() }
@@ -63,6 +108,51 @@ impl Default for Embedded {
 impl Default for Postgres {
     fn default() -> Self {
         Postgres { connections: 4, migrate: true }
+    }
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        let options = Options::default();
+        Engine {
+            lease_ms: options.lease_ms,
+            beat_ms: options.beat_ms,
+            lock_ms: options.lock_ms,
+            lock_renew_ms: options.lock_renew_ms,
+            tasks_max: options.tasks_max,
+            scan_ms: options.scan_ms,
+            janitor_ms: options.janitor_ms,
+            retention_ms: options.retention_ms,
+            retry_limit: options.retry_limit,
+            outage: match options.outage {
+                OnOutage::Degrade => Outage::Degrade,
+                OnOutage::Hold => Outage::Hold,
+                OnOutage::Fail => Outage::Fail,
+            },
+            drain_ms: options.drain_ms,
+        }
+    }
+}
+
+impl From<&Engine> for Options {
+    fn from(engine: &Engine) -> Options {
+        Options {
+            lease_ms: engine.lease_ms,
+            beat_ms: engine.beat_ms,
+            lock_ms: engine.lock_ms,
+            lock_renew_ms: engine.lock_renew_ms,
+            tasks_max: engine.tasks_max,
+            scan_ms: engine.scan_ms,
+            janitor_ms: engine.janitor_ms,
+            retention_ms: engine.retention_ms,
+            retry_limit: engine.retry_limit,
+            outage: match engine.outage {
+                Outage::Degrade => OnOutage::Degrade,
+                Outage::Hold => OnOutage::Hold,
+                Outage::Fail => OnOutage::Fail,
+            },
+            drain_ms: engine.drain_ms,
+        }
     }
 }
 
@@ -86,45 +176,106 @@ impl Settings {
                 Settings::parse(&text).with_context(|| format!("WL-4020 {} is not valid", path.display()))?
             }
         };
-        let number = |name: &str, text: String| {
-            text.parse::<u64>().with_context(|| format!("WL-4021 {name} is {text:?}; expected a whole number"))
-        };
-        let yes_or_no = |name: &str, text: String| match text.as_str() {
-            "true" | "1" => Ok(true),
-            "false" | "0" => Ok(false),
-            _ => Err(anyhow::anyhow!("WL-4021 {name} is {text:?}; expected true or false")),
-        };
-        if let Some(url) = environment("WINDLASS_STORE_URL") {
-            settings.store.url = url;
-        }
-        if let Some(text) = environment("WINDLASS_EMBEDDED_CACHE_MIB") {
-            settings.embedded.cache_mib = number("WINDLASS_EMBEDDED_CACHE_MIB", text)?;
-        }
-        if let Some(text) = environment("WINDLASS_EMBEDDED_ACCEPT_LOSS") {
-            settings.embedded.accept_loss = yes_or_no("WINDLASS_EMBEDDED_ACCEPT_LOSS", text)?;
-        }
-        if let Some(text) = environment("WINDLASS_POSTGRES_CONNECTIONS") {
-            settings.postgres.connections = number("WINDLASS_POSTGRES_CONNECTIONS", text)?;
-        }
-        if let Some(text) = environment("WINDLASS_POSTGRES_MIGRATE") {
-            settings.postgres.migrate = yes_or_no("WINDLASS_POSTGRES_MIGRATE", text)?;
-        }
+        settings.take(&Environment(&environment))?;
         settings.check()?;
         Ok(settings)
     }
 
+    fn take(&mut self, environment: &Environment<'_>) -> anyhow::Result<()> {
+        let Settings { store, embedded, postgres, engine } = self;
+        environment.text("WINDLASS_STORE_URL", &mut store.url);
+        environment.number("WINDLASS_EMBEDDED_CACHE_MIB", &mut embedded.cache_mib)?;
+        environment.yes_or_no("WINDLASS_EMBEDDED_ACCEPT_LOSS", &mut embedded.accept_loss)?;
+        environment.number("WINDLASS_POSTGRES_CONNECTIONS", &mut postgres.connections)?;
+        environment.yes_or_no("WINDLASS_POSTGRES_MIGRATE", &mut postgres.migrate)?;
+        environment.number("WINDLASS_ENGINE_LEASE_MS", &mut engine.lease_ms)?;
+        environment.number("WINDLASS_ENGINE_BEAT_MS", &mut engine.beat_ms)?;
+        environment.number("WINDLASS_ENGINE_LOCK_MS", &mut engine.lock_ms)?;
+        environment.number("WINDLASS_ENGINE_LOCK_RENEW_MS", &mut engine.lock_renew_ms)?;
+        environment.number("WINDLASS_ENGINE_TASKS_MAX", &mut engine.tasks_max)?;
+        environment.number("WINDLASS_ENGINE_SCAN_MS", &mut engine.scan_ms)?;
+        environment.number("WINDLASS_ENGINE_JANITOR_MS", &mut engine.janitor_ms)?;
+        environment.number("WINDLASS_ENGINE_RETENTION_MS", &mut engine.retention_ms)?;
+        environment.number("WINDLASS_ENGINE_RETRY_LIMIT", &mut engine.retry_limit)?;
+        environment.outage("WINDLASS_ENGINE_OUTAGE", &mut engine.outage)?;
+        environment.number("WINDLASS_ENGINE_DRAIN_MS", &mut engine.drain_ms)
+    }
+
     /// What a type does not say.
     fn check(&self) -> anyhow::Result<()> {
-        let cache = self.embedded.cache_mib;
-        anyhow::ensure!(
-            (1..=65_536).contains(&cache),
-            "WL-4021 [embedded] cache_mib is {cache}; 1 to 65536 is allowed"
-        );
-        let connections = self.postgres.connections;
-        anyhow::ensure!(
-            (1..=256).contains(&connections),
-            "WL-4021 [postgres] connections is {connections}; 1 to 256 is allowed"
-        );
+        within("[embedded] cache_mib", self.embedded.cache_mib, 1..=65_536, "")?;
+        within("[postgres] connections", self.postgres.connections, 1..=256, "")?;
+        self.engine.check()
+    }
+}
+
+impl Engine {
+    /// Refused, not put right: somebody who wrote a number down believes in it.
+    fn check(&self) -> anyhow::Result<()> {
+        const HOUR: u64 = 60 * 60 * 1000;
+        const DAY: u64 = 24 * HOUR;
+        within("[engine] lease_ms", self.lease_ms, 100..=HOUR, "")?;
+        let third = ": a lease is renewed at least three times while it runs";
+        within("[engine] beat_ms", self.beat_ms, 1..=self.lease_ms / 3, third)?;
+        within("[engine] lock_ms", self.lock_ms, self.lease_ms..=30 * DAY, ": a lock runs no shorter than a lease")?;
+        let half = ": a lock is renewed at least twice while it runs";
+        within("[engine] lock_renew_ms", self.lock_renew_ms, 1..=self.lock_ms / 2, half)?;
+        within("[engine] tasks_max", self.tasks_max.into(), 1..=10_000, "")?;
+        within("[engine] scan_ms", self.scan_ms, 10..=60_000, "")?;
+        within("[engine] janitor_ms", self.janitor_ms, 10..=DAY, "")?;
+        within("[engine] retention_ms", self.retention_ms, 1_000..=3_650 * DAY, "")?;
+        within("[engine] retry_limit", self.retry_limit.into(), 0..=1_000, "")?;
+        within("[engine] drain_ms", self.drain_ms, 0..=DAY, "")
+    }
+}
+
+fn within(name: &str, value: u64, allowed: RangeInclusive<u64>, why: &str) -> anyhow::Result<()> {
+    let (least, most) = (allowed.start(), allowed.end());
+    anyhow::ensure!(allowed.contains(&value), "WL-4021 {name} is {value}; {least} to {most} is allowed{why}");
+    Ok(())
+}
+
+/// What the environment says about a setting replaces what the file says.
+struct Environment<'a>(&'a dyn Fn(&str) -> Option<String>);
+
+impl Environment<'_> {
+    fn text(&self, name: &str, setting: &mut String) {
+        if let Some(text) = self.0(name) {
+            *setting = text;
+        }
+    }
+
+    fn number<N: FromStr>(&self, name: &str, setting: &mut N) -> anyhow::Result<()> {
+        self.read(name, setting, "a whole number", |text| text.parse().ok())
+    }
+
+    fn yes_or_no(&self, name: &str, setting: &mut bool) -> anyhow::Result<()> {
+        self.read(name, setting, "true or false", |text| match text {
+            "true" | "1" => Some(true),
+            "false" | "0" => Some(false),
+            _ => None,
+        })
+    }
+
+    fn outage(&self, name: &str, setting: &mut Outage) -> anyhow::Result<()> {
+        self.read(name, setting, "degrade, hold or fail", |text| match text {
+            "degrade" => Some(Outage::Degrade),
+            "hold" => Some(Outage::Hold),
+            "fail" => Some(Outage::Fail),
+            _ => None,
+        })
+    }
+
+    fn read<T>(
+        &self,
+        name: &str,
+        setting: &mut T,
+        expected: &str,
+        value: impl Fn(&str) -> Option<T>,
+    ) -> anyhow::Result<()> {
+        if let Some(text) = self.0(name) {
+            *setting = value(&text).with_context(|| format!("WL-4021 {name} is {text:?}; expected {expected}"))?;
+        }
         Ok(())
     }
 }

@@ -78,7 +78,9 @@ impl Engine {
             PlanStatus::Running if !still || !waits || view.tally.active() == 0 => Ok(false),
             PlanStatus::Running | PlanStatus::Paused if still => {
                 let all: Vec<_> = TaskStatus::ALL.to_vec();
-                Ok(self.tasks_of(id, &all).await?.iter().all(|row| row.control.start.is_none()))
+                let asked = self.tasks_of(id, &all).await?.iter().any(|row| row.control.start.is_some());
+                // What was asked for may have begun between the two looks: it runs now, or has run.
+                Ok(!asked && self.view_plan(id).await?.tally == view.tally)
             }
             status => Ok(status.is_final()),
         }

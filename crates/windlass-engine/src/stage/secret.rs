@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
+/// What a secret is kept in: nothing shows it, and it is wiped from memory.
+pub use secrecy::SecretString;
 use windlass_core::failure::FailureKind;
 use windlass_core::id::SecretName;
 use windlass_core::json::Json;

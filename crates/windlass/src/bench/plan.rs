@@ -142,6 +142,10 @@ impl Bench<'_> {
         }
     }
 
+    fn options(&self) -> Options {
+        Options::from(&self.settings.engine)
+    }
+
     /// One durable write of the machine, with nothing of ours above it.
     fn limit(&self) -> anyhow::Result<Row> {
         let row = limit::engine(self.folder, 1, self.scale.run)?;
@@ -180,7 +184,7 @@ impl Bench<'_> {
 
     async fn alone(&self, limit: &Row) -> anyhow::Result<Row> {
         let gaps = Arc::new(Gaps::default());
-        let windlass = self.start("alone", options(), &gaps).await?;
+        let windlass = self.start("alone", self.options(), &gaps).await?;
         let began = Instant::now();
         let mut stages = 0;
         for n in 0..self.scale.alone.div_ceil(10) {
@@ -202,7 +206,7 @@ impl Bench<'_> {
 
     async fn many(&self) -> anyhow::Result<Row> {
         let gaps = Arc::new(Gaps::default());
-        let windlass = self.start("many", options(), &gaps).await?;
+        let windlass = self.start("many", self.options(), &gaps).await?;
         let files = (0..self.scale.plans)
             .map(|n| plan_file(&format!("many-{n}"), 10, 10, "handler: nothing", 10))
             .collect::<anyhow::Result<Vec<_>>>()?;
@@ -243,7 +247,7 @@ impl Bench<'_> {
 
     async fn large(&self) -> anyhow::Result<Row> {
         let gaps = Arc::new(Gaps::default());
-        let windlass = self.start("large", options(), &gaps).await?;
+        let windlass = self.start("large", self.options(), &gaps).await?;
         let tasks = self.scale.tasks;
         let file = plan_file("large", tasks, 3, "handler: nothing", 1_000.min(tasks))?;
         let plan = windlass.create(&file, false, &caller()?).await?.plan;
@@ -266,7 +270,7 @@ impl Bench<'_> {
     async fn waiting(&self) -> anyhow::Result<Row> {
         let gaps = Arc::new(Gaps::default());
         let tasks = self.scale.tasks;
-        let small = self.start("waiting", Options { tasks_max: 50, ..options() }, &gaps).await?;
+        let small = self.start("waiting", Options { tasks_max: 50, ..self.options() }, &gaps).await?;
         let stages = "  - { name: ask, approval: { message: go? } }\n  - { name: wait, sleep: 1h }\n";
         let plan = create(&small, &plan_of("waiting", tasks, stages, tasks)?).await?;
         until(&small, &plan, TaskStatus::Paused, tasks).await?;
@@ -274,7 +278,7 @@ impl Bench<'_> {
         let stores = small.stores().clone();
         drop(small);
         let large =
-            Windlass::builder().stores(stores).options(Options { tasks_max: tasks, ..options() }).start().await?;
+            Windlass::builder().stores(stores).options(Options { tasks_max: tasks, ..self.options() }).start().await?;
         large.plan(&plan, Verb::Resume, &caller()?).await?;
         // The first half warms up what does not grow with the tasks.
         let half = tasks / 2;
@@ -293,7 +297,7 @@ impl Bench<'_> {
     async fn pause(&self) -> anyhow::Result<Row> {
         let gaps = Arc::new(Gaps::default());
         let tasks = 1_000.min(self.scale.tasks);
-        let windlass = self.start("pause", options(), &gaps).await?;
+        let windlass = self.start("pause", self.options(), &gaps).await?;
         let plan = create(&windlass, &plan_file("pause", tasks, 100, "handler: ten-ms", tasks)?).await?;
         until(&windlass, &plan, TaskStatus::Running, tasks).await?;
         let mut news = windlass.subscribe();
@@ -337,10 +341,6 @@ async fn approve(windlass: &Windlass, plan: &PlanId, tasks: std::ops::Range<u32>
         windlass.task(&Order { which, command: Command::Approve, config: None }, &caller()?).await?;
     }
     until(windlass, plan, TaskStatus::Running, end).await
-}
-
-fn options() -> Options {
-    Options::default()
 }
 
 fn caller() -> anyhow::Result<Caller> {

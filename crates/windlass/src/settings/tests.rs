@@ -36,3 +36,73 @@ fn the_environment_is_over_the_file_and_checked() {
     }
     assert!(Settings::load(Some(&folder.path().join("absent")), none).is_err());
 }
+
+#[test]
+fn every_setting_of_the_engine_reaches_its_options() {
+    let text = "[engine]\nlease_ms = 301\nbeat_ms = 99\nlock_ms = 302\nlock_renew_ms = 98\ntasks_max = 97\nscan_ms = 96\n\
+        janitor_ms = 95\nretention_ms = 1094\nretry_limit = 93\noutage = \"hold\"\ndrain_ms = 92\n";
+    let wanted = Options {
+        lease_ms: 301,
+        beat_ms: 99,
+        lock_ms: 302,
+        lock_renew_ms: 98,
+        tasks_max: 97,
+        scan_ms: 96,
+        janitor_ms: 95,
+        retention_ms: 1094,
+        retry_limit: 93,
+        outage: OnOutage::Hold,
+        drain_ms: 92,
+    };
+    let settings = Settings::parse(text).unwrap();
+    settings.check().unwrap();
+    assert_eq!(Options::from(&settings.engine), wanted);
+    assert_eq!(wanted.clone().bounded(), wanted, "what is allowed here is not changed there");
+    assert_eq!(Options::from(&Engine::default()), Options::default());
+}
+
+#[test]
+fn every_setting_in_the_example_file_names_its_variable_and_the_variable_sets_it() {
+    let table: toml::Table = EXAMPLE.parse().unwrap();
+    let mut seen = 0;
+    for (name, settings) in &table {
+        for key in settings.as_table().unwrap().keys() {
+            let variable = format!("WINDLASS_{}_{}", name.to_uppercase(), key.to_uppercase());
+            assert!(EXAMPLE.lines().any(|line| line == format!("# {variable}")), "{variable} is not in the example");
+            let asked = std::cell::Cell::new(false);
+            let environment = |name: &str| {
+                asked.set(asked.get() || name == variable);
+                None
+            };
+            Settings::load(None, environment).unwrap();
+            assert!(asked.get(), "{variable} is not read");
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 16);
+}
+
+#[test]
+fn a_setting_of_the_engine_that_cannot_be_is_refused_with_what_can() {
+    for (name, value, said) in [
+        ("LEASE_MS", "99", "[engine] lease_ms is 99; 100 to 3600000 is allowed"),
+        ("LEASE_MS", "3000", "[engine] beat_ms is 10000; 1 to 1000 is allowed: a lease is renewed"),
+        ("BEAT_MS", "0", "[engine] beat_ms is 0; 1 to 10000 is allowed"),
+        ("LOCK_MS", "29999", "[engine] lock_ms is 29999; 30000 to 2592000000 is allowed"),
+        ("LOCK_RENEW_MS", "4500001", "[engine] lock_renew_ms is 4500001; 1 to 4500000 is allowed"),
+        ("TASKS_MAX", "10001", "[engine] tasks_max is 10001; 1 to 10000 is allowed"),
+        ("TASKS_MAX", "-1", "WINDLASS_ENGINE_TASKS_MAX is \"-1\"; expected a whole number"),
+        ("SCAN_MS", "9", "[engine] scan_ms is 9; 10 to 60000 is allowed"),
+        ("JANITOR_MS", "9", "[engine] janitor_ms is 9; 10 to 86400000 is allowed"),
+        ("RETENTION_MS", "0", "[engine] retention_ms is 0; 1000 to 315360000000 is allowed"),
+        ("RETRY_LIMIT", "1001", "[engine] retry_limit is 1001; 0 to 1000 is allowed"),
+        ("OUTAGE", "panic", "WINDLASS_ENGINE_OUTAGE is \"panic\"; expected degrade, hold or fail"),
+        ("DRAIN_MS", "86400001", "[engine] drain_ms is 86400001; 0 to 86400000 is allowed"),
+    ] {
+        let environment = |asked: &str| (asked == format!("WINDLASS_ENGINE_{name}")).then(|| value.to_owned());
+        let error = format!("{:#}", Settings::load(None, environment).unwrap_err());
+        assert!(error.starts_with("WL-4021 ") && error.contains(said), "{name} = {value}: {error}");
+    }
+    let error = Settings::parse("[engine]\noutage = \"panic\"\n").unwrap_err().to_string();
+    assert!(error.contains("line 2") && error.contains("degrade"), "{error}");
+}

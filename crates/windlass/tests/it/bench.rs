@@ -37,6 +37,69 @@ fn each_row_of_bench_store_is_one_object_with_the_promised_fields() {
 }
 
 #[test]
+fn each_row_of_bench_plan_is_one_object_with_the_promised_fields() {
+    let output = windlass(&["bench", "plan", "--quick", "-o", "json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let out = text(&output.stdout);
+    let rows: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let workloads: Vec<_> = rows.iter().map(|row| row["workload"].as_str().unwrap()).collect();
+    assert_eq!(
+        workloads,
+        [
+            "limit: raw batch of 1",
+            "one task alone",
+            "plans of 10 x 10",
+            "one large plan",
+            "tasks that wait",
+            "pause of 1,000 tasks"
+        ]
+    );
+    for row in &rows {
+        assert_eq!(row["bench"], "plan", "{row}");
+        for field in ["store", "unit"] {
+            assert!(row[field].is_string(), "{field} in {row}");
+        }
+        for field in ["concurrency", "per_s", "p50_us", "p99_us"] {
+            assert!(row[field].is_number(), "{field} in {row}");
+        }
+        let measured = row["workload"] != "tasks that wait";
+        assert_eq!(row["per_s"].as_f64().is_some_and(|n| n > 0.0), measured, "{row}");
+        // Everything but the machine's own limit is judged.
+        let limit = row["workload"].as_str().unwrap().starts_with("limit");
+        assert_eq!((row["bar"].is_string(), row["pass"].is_boolean()), (!limit, !limit), "{row}");
+    }
+    assert!(rows[4]["resident_bytes"].as_u64().unwrap() > 0, "{}", rows[4]);
+    assert!(text(&output.stderr).contains(" of 5 bars passed"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn bench_plan_measures_only_what_it_is_asked_for_on_the_store_it_is_given() {
+    let output = windlass(&["bench", "plan", "--quick", "--store", "memory:", "--only", "alone", "-o", "json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let out = text(&output.stdout);
+    assert_eq!(out.lines().count(), 2, "the machine's limit and one workload: {out}");
+    assert!(out.contains(r#""workload":"one task alone","store":"memory""#), "{out}");
+    let unknown = windlass(&["bench", "plan", "--quick", "--store", "redis://h"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(text(&unknown.stderr).contains("--store: WL-4010"), "{}", text(&unknown.stderr));
+}
+
+#[test]
+fn the_help_of_a_bench_names_every_option() {
+    for (bench, options) in [
+        ("store", vec!["--folder", "--quick", "--tasks", "--only", "--strict", "--output", "--config"]),
+        ("plan", vec!["--store", "--quick", "--only", "--strict", "--output", "--config"]),
+    ] {
+        let output = windlass(&["bench", bench, "-h"]);
+        let help = text(&output.stdout);
+        assert!(output.status.success() && help.lines().count() <= 24, "{help}");
+        for option in options {
+            assert!(help.contains(option), "{option} in {help}");
+        }
+    }
+}
+
+#[test]
 fn a_bench_refuses_a_folder_that_holds_something() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("precious"), "x").unwrap();

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "this is a test from end to end")]
 
 mod bench;
+mod examples;
 mod plan;
 mod readme;
 
