@@ -11,7 +11,8 @@ use crate::setup;
 use crate::step::{Cmd, shown};
 
 /// Campaigns are known by their names.
-const CAMPAIGNS: &str = "test(soak) | test(crash) | test(random) | test(simulation)";
+const CAMPAIGNS: &str =
+    "test(soak) | test(crash) | test(random) | test(simulation) | test(kill_points) | test(stopped_holder)";
 
 const SOAK: Cmd = Cmd::with_env(
     &[("WINDLASS_SOAK", "1")],

@@ -1,10 +1,20 @@
 //! The executable as people use it.
-#![expect(clippy::unwrap_used, reason = "this is a test from end to end")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "these are tests from end to end, and campaigns say what they came to"
+)]
 
 mod bench;
 mod examples;
+mod kill_points;
 mod plan;
 mod readme;
+mod stopped_holder;
+
+// What a puppet and its test share is written for both.
+use kill_points::fault;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -19,4 +29,17 @@ fn windlass(args: &[&str]) -> Output {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// The example stands beside the tests: `cargo test` and `cargo nextest run` build it with them.
+fn puppet() -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let program = tests.parent().and_then(Path::parent).unwrap().join("examples/puppet");
+    assert!(program.exists(), "{} is not there; is the example built?", program.display());
+    program
+}
+
+#[expect(clippy::disallowed_methods, reason = "how a long campaign is asked for")]
+fn setting(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
