@@ -138,9 +138,9 @@ fn two_processes_that_want_one_tenant_have_it_one_after_the_other() {
 /// What the late writes of a stopped holder came to.
 #[derive(Debug, Default)]
 struct Late {
-    /// The store refused the boundary.
+    /// The store refused the boundary for its fence, which it judges before anything else.
     refused: u32,
-    /// It was told before it tried.
+    /// It was told before it tried, or refused for something else.
     told: u32,
     /// The target refused an effect.
     effects: u32,
@@ -190,7 +190,7 @@ fn sleep_and_wake(round: u32, target: &Target, both: &mut [Instance; 2], late: &
     old.wake();
     let lost = old.lost.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{plan}: {} did not lose it", old.name));
     assert!(lost.starts_with(&format!("{plan}-0 ")), "{lost}");
-    match lost.contains("WL-30") {
+    match lost.contains("WL-3003") {
         true => late.refused += 1,
         false => late.told += 1,
     }
