@@ -56,7 +56,7 @@ impl Instance {
             }
         });
         let instance = Instance { name, child, commands, answers, lost };
-        assert_eq!(instance.answer(), "up");
+        assert_eq!(instance.answer("start"), "up");
         instance
     }
 
@@ -64,13 +64,13 @@ impl Instance {
         self.commands.write_all(format!("{command}\n").as_bytes()).unwrap();
     }
 
-    fn answer(&self) -> String {
-        self.answers.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("{} does not answer: {error}", self.name))
+    fn answer(&self, to: &str) -> String {
+        self.answers.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{}: it never came to `{to}`", self.name))
     }
 
     fn ask(&mut self, command: &str) -> String {
         self.tell(command);
-        self.answer()
+        self.answer(command)
     }
 
     fn pid(&self) -> Pid {
@@ -116,7 +116,7 @@ fn two_processes_that_want_one_tenant_have_it_one_after_the_other() {
             instance.tell(&format!("create {plan} acme"));
         }
         for (instance, plan) in both.iter().zip(&plans) {
-            assert_eq!(instance.answer(), format!("created {plan}"));
+            assert_eq!(instance.answer("create"), format!("created {plan}"));
         }
         let winner = target.held(PATIENCE);
         won[usize::from(winner.who == "two")] += 1;
