@@ -449,8 +449,9 @@ fn concerns(row: &TaskRow, what: Sweep, by: &By) -> bool {
             let by_engine = hold.is_some_and(|hold| hold.cause == Cause::Plan && hold.by.as_ref() == Some(by));
             start.is_none() && by_engine && row.task.completed == 0
         }
+        // One that was asked to end may have lost its instance before it could: the rules tell them apart.
         (Sweep::Cancel | Sweep::CancelPending, status) => {
-            cancel.is_none() && matches!(status, TaskStatus::Pending | TaskStatus::Running | TaskStatus::Paused)
+            matches!(status, TaskStatus::Pending | TaskStatus::Running | TaskStatus::Paused)
         }
     }
 }

@@ -32,6 +32,7 @@ async fn tasks_begin_in_the_order_of_the_plan() {
 async fn two_engines_together_never_run_more_tasks_than_the_plan_allows() {
     let world = World::new().await;
     let other = world.another().await;
+    world.heard().await;
     let first = ["t000/a", "t001/a", "t002/a"];
     for at in first {
         world.script.shut(at);

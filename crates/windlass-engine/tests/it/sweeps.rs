@@ -28,6 +28,7 @@ async fn drained(world: &World, plan: &PlanId) -> u32 {
 async fn a_paused_plan_stands_still_and_a_resumed_one_goes_on_again_and_again() {
     let world = World::new().await;
     let other = world.another().await;
+    world.heard().await;
     let id = world.start(&wide("max_concurrency: 40", &["a", "b", "c", "d"], 600)).await;
     let stages = || world.engine.stages() + other.stages();
     let ended = async || world.engine.view_plan(&id).await.unwrap().plan.status.is_final();

@@ -94,6 +94,18 @@ impl World {
         engine(&self.state, &self.locks, &self.script, self.options.clone()).await
     }
 
+    /// Waits until this world's engine was heard of once more: to one that comes up, a lease that only runs
+    /// proves nothing, and one that is renewed does.
+    pub(crate) async fn heard(&self) {
+        let key = windlass_core::port::state::Key::Instance(self.engine.instance().clone());
+        let lease = async || match self.state.load(std::slice::from_ref(&key)).await.unwrap().remove(0) {
+            Some(windlass_core::port::state::Row::Instance(row)) => row.until,
+            other => panic!("{other:?}"),
+        };
+        let first = lease().await;
+        until("it is heard of", async || lease().await > first).await;
+    }
+
     pub(crate) async fn start(&self, yaml: &str) -> PlanId {
         self.engine.create(&file(yaml), true, &by("ann")).await.unwrap().plan
     }

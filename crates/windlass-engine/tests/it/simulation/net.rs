@@ -1,5 +1,6 @@
 //! The way between an instance and the store, with everything that happens on ways: delays, calls that do not
 //! arrive, answers that do not, cuts, and an instance that stands still for a while and then goes on.
+#![expect(clippy::redundant_locals, reason = "a call owns what it carries, also what needs no copy")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

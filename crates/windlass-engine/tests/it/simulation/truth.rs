@@ -264,7 +264,8 @@ impl Facts {
             Fact::TaskResumed(begun) => self.begun(task, begun, false),
             Fact::TaskRollingBack(begun) => self.begun(task, begun, true),
             Fact::StageCompleted { at, .. } => {
-                if !self.done.insert((task.clone(), pass, at.index)) {
+                let first = self.done.insert((task.clone(), pass, at.index));
+                if !first {
                     self.wrong(format_args!("stage {} of {task} completed twice in pass {pass}", at.index));
                 }
             }

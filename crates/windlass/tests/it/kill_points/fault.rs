@@ -179,7 +179,7 @@ impl State for Watched {
         let page = self.state.list(filter, after, limit).await;
         // The conductor asks for all open plans; whoever hands out tasks, for those that run, if not any will do.
         match filter {
-            Filter::Plans { statuses } if statuses.len() == 2 => self.plans.fetch_add(1, Ordering::SeqCst),
+            Filter::Plans { statuses } if statuses.len() > 1 => self.plans.fetch_add(1, Ordering::SeqCst),
             Filter::Plans { .. } => self.takes.fetch_add(1, Ordering::SeqCst),
             _ => 0,
         };

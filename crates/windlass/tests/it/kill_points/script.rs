@@ -109,7 +109,7 @@ async fn answer(windlass: &Windlass, item: &Item) {
         Kind::InterruptedPlan | Kind::PausedPlan => windlass.plan(&item.plan, Verb::Resume, &ann()).await,
         Kind::InterruptedTask | Kind::Failure => windlass.task(&task(retry), &ann()).await,
         Kind::Approval => windlass.task(&task(Command::Approve), &ann()).await,
-        Kind::PausedTask | Kind::FailedRollback => panic!("{item:?} is not in the script"),
+        Kind::PausedTask | Kind::FailedRollback | Kind::FrozenTask => panic!("{item:?} is not in the script"),
     };
     assert!(matches!(done, Ok(_) | Err(Error::Refused(_) | Error::Store(_))), "{item:?}: {done:?}");
 }
