@@ -3,7 +3,7 @@
 //! there is no timer.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -34,6 +34,8 @@ pub(crate) struct Writer {
     inline: bool,
     /// The last batch was one caller's.
     alone: Arc<AtomicBool>,
+    /// Work that was queued and is not written yet.
+    queued: Arc<AtomicUsize>,
     stopped: Arc<Mutex<Option<String>>>,
     pub(crate) clock: Clock,
     pub(crate) state_mark: watch::Receiver<u64>,
@@ -46,8 +48,9 @@ type Turn = Arc<Mutex<Option<Loop>>>;
 impl Writer {
     pub(crate) fn start(kv: Arc<dyn Kv>, clock: Clock, seq: u64) -> Writer {
         let (writer, work) = Self::new(kv, clock, seq, false);
-        let turn = Arc::clone(&writer.turn);
-        let thread = std::thread::Builder::new().name("windlass-writer".into()).spawn(move || run(&turn, work));
+        let (turn, queued) = (Arc::clone(&writer.turn), Arc::clone(&writer.queued));
+        let thread =
+            std::thread::Builder::new().name("windlass-writer".into()).spawn(move || run(&turn, work, &queued));
         match thread {
             Ok(thread) => *lock(&writer.thread) = Some(thread),
             Err(error) => stop(&writer.stopped, &format!("the writer thread does not start: {error}")),
@@ -86,6 +89,7 @@ impl Writer {
             turn: Arc::new(Mutex::new(Some(turn))),
             inline,
             alone,
+            queued: Arc::default(),
             stopped,
             clock,
             state_mark,
@@ -109,6 +113,7 @@ impl Writer {
         });
         let Some(queue) = lock(&self.queue).clone() else { return Err(self.gone()) };
         let Some(work) = self.lead(work) else { return answer.await.unwrap_or_else(|_| Err(self.gone())) };
+        self.queued.fetch_add(1, Ordering::AcqRel);
         if queue.send(work).await.is_ok() {
             if let Ok(answer) = answer.await {
                 return answer;
@@ -121,12 +126,13 @@ impl Writer {
 
     /// A caller that is alone writes for itself: handing its work to a thread and the answer back costs a
     /// quarter of a sync. It blocks for one sync, which no other caller waits for: whoever comes meanwhile finds
-    /// the turn taken and queues, and while callers meet in batches nobody leads. Only where other threads carry
-    /// on with the runtime's work. Answers the work if it is for the queue.
+    /// the turn taken and queues, nobody leads before what is queued, and while callers meet in batches nobody
+    /// leads at all. Only where other threads carry on with the runtime's work. Answers the work if it is for the
+    /// queue.
     fn lead(&self, work: Work) -> Option<Work> {
         let mut turn = match self.inline {
             true => lock(&self.turn),
-            false if !self.alone.load(Ordering::Relaxed) || !has_other_threads() => return Some(work),
+            false if !self.is_alone() || !has_other_threads() => return Some(work),
             false => match self.turn.try_lock() {
                 Ok(turn) => turn,
                 Err(_) => return Some(work),
@@ -134,6 +140,10 @@ impl Writer {
         };
         write(&mut turn, work, None);
         None
+    }
+
+    fn is_alone(&self) -> bool {
+        self.alone.load(Ordering::Relaxed) && self.queued.load(Ordering::Acquire) == 0
     }
 
     /// Reads what is committed now.
@@ -228,10 +238,11 @@ fn has_other_threads() -> bool {
 }
 
 /// What the writer's thread does.
-fn run(turn: &Turn, mut queue: mpsc::Receiver<Work>) {
+fn run(turn: &Turn, mut queue: mpsc::Receiver<Work>, queued: &AtomicUsize) {
     while let Some(first) = next(&mut queue) {
         let mut turn = lock(turn);
-        write(&mut turn, first, Some(&mut queue));
+        let written = write(&mut turn, first, Some(&mut queue));
+        queued.fetch_sub(written, Ordering::AcqRel);
         if turn.is_none() {
             return;
         }
@@ -239,17 +250,19 @@ fn run(turn: &Turn, mut queue: mpsc::Receiver<Work>) {
 }
 
 /// One batch. Whatever goes wrong stops the store: nobody has a turn any more, whoever waits for a change is told,
-/// and work that is dropped without an answer finds out why.
-fn write(turn: &mut Option<Loop>, first: Work, queue: Option<&mut mpsc::Receiver<Work>>) {
-    let Some(it) = turn else { return };
+/// and work that is dropped without an answer finds out why. Answers how many pieces of work were in it.
+fn write(turn: &mut Option<Loop>, first: Work, queue: Option<&mut mpsc::Receiver<Work>>) -> usize {
+    let Some(it) = turn else { return 0 };
     let turned = std::panic::catch_unwind(AssertUnwindSafe(|| it.turn(first, queue)));
-    if let Err(panic) = turned {
+    let written = turned.unwrap_or_else(|panic| {
         let why = panic.downcast_ref::<String>().map_or("see the panic's own message", String::as_str);
         stop(&it.stopped, &format!("the writer panicked: {why}"));
-    }
+        0
+    });
     if lock(&it.stopped).is_some() {
         *turn = None;
     }
+    written
 }
 
 /// What it takes to write.
@@ -266,7 +279,7 @@ struct Loop {
 
 impl Loop {
     /// One batch: everything that waits now, one commit, then the answers.
-    fn turn(&mut self, first: Work, mut queue: Option<&mut mpsc::Receiver<Work>>) {
+    fn turn(&mut self, first: Work, mut queue: Option<&mut mpsc::Receiver<Work>>) -> usize {
         let stored = self.kv.read();
         let mut tx = Tx::new(&*stored, &mut self.hot, self.clock.now_us());
         let mut answers = vec![first(&mut tx)];
@@ -275,7 +288,8 @@ impl Loop {
         {
             answers.push(work(&mut tx));
         }
-        self.alone.store(answers.len() == 1, Ordering::Relaxed);
+        let written = answers.len();
+        self.alone.store(written == 1, Ordering::Relaxed);
         let (state_changed, locks_changed) = (tx.state_changed, tx.locks_changed);
         let batch = tx.into_batch(self.seq + 1);
         drop(stored);
@@ -295,6 +309,7 @@ impl Loop {
         for answer in answers {
             answer(told.clone());
         }
+        written
     }
 
     fn commit(&mut self, batch: crate::kv::Batch) -> Result<(), KvError> {
