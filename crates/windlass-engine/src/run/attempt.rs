@@ -18,7 +18,7 @@ use windlass_core::plan::spec::OnFailure;
 use windlass_core::port::PortError;
 use windlass_core::port::state::{CheckpointPut, Key, PlanRow, Row, TaskRow};
 use windlass_core::projection::{Misfit, apply};
-use windlass_core::task::status::TaskStatus;
+use windlass_core::task::status::{Statuses, TaskStatus};
 use windlass_core::task::{Cause, Hold, Start, Task, advance};
 use windlass_core::time::Ms;
 
@@ -405,13 +405,15 @@ impl Attempt {
         if self.task.status != TaskStatus::Paused || !with_plan {
             return;
         }
-        let plan = self.task.plan.clone();
-        let rows = self.load(&[Key::Plan(plan.clone()), Key::Tally(plan)]).await;
-        let Ok([Some(Row::Plan(row)), Some(Row::Tally(tally))]) = rows.as_deref() else { return };
+        let rows = self.load(&[Key::Plan(self.task.plan.clone())]).await;
+        let Ok([Some(Row::Plan(row))]) = rows.as_deref() else { return };
+        let failed = Statuses::of(&[TaskStatus::Failed]);
         match row.plan.status {
             PlanStatus::Running => self.engine.resume_with_plan(&row.plan.id).await,
-            PlanStatus::Paused if row.plan.on_failure == OnFailure::Stop && tally.of(TaskStatus::Failed) > 0 => {
-                self.engine.plan_was_paused(&row.plan.id, OnFailure::Stop);
+            PlanStatus::Paused if row.plan.on_failure == OnFailure::Stop => {
+                if self.engine.has_task(&row.plan.id, failed).await.unwrap_or(true) {
+                    self.engine.plan_was_paused(&row.plan.id, OnFailure::Stop);
+                }
             }
             _ => {}
         }

@@ -75,7 +75,8 @@ impl Shared {
         Ok(())
     }
 
-    async fn has_task(&self, plan: &PlanId, statuses: Statuses) -> Result<bool, Error> {
+    /// Whether a task of the plan stands in one of these: cheap, however many tasks it has.
+    pub(crate) async fn has_task(&self, plan: &PlanId, statuses: Statuses) -> Result<bool, Error> {
         let filter = Filter::Tasks { plan: Some(plan.clone()), tenant: None, statuses, interrupted: false };
         Counts::add(&self.counts.calls);
         Ok(!self.state.list(&filter, None, 1).await?.items.is_empty())
