@@ -1,6 +1,6 @@
 //! The one writer. Callers hand it work; it runs everything that waits, commits it as one batch
 //! with one sync, and only then acknowledges. While it syncs, the next batch gathers by itself:
-//! there is no timer.
+//! there is no timer. Whoever has the turn writes: a thread of its own, or a caller that is alone.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

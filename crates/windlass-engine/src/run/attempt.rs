@@ -164,6 +164,7 @@ impl Attempt {
             return Err(Stop::Broken(format!("nothing was asked of the task, which is {}", self.task.status)));
         };
         let mut next = self.boundary(vec![begin]).await?;
+        self.start = None;
         if self.task.status.is_running() {
             next = match Box::pin(self.resume_point()).await? {
                 Point::Onward if next.is_some() => next,

@@ -13,13 +13,11 @@ use windlass_core::plan::PlanStatus;
 use windlass_core::plan::file::{Format, parse};
 use windlass_core::plan::spec::PlanFile;
 use windlass_core::port::state::{Key, Row as StoreRow};
-use windlass_core::task::command::Command;
 use windlass_core::task::status::TaskStatus;
 use windlass_engine::Options;
 use windlass_engine::bus::News;
 use windlass_engine::command::Caller;
 use windlass_engine::command::plan::Verb;
-use windlass_engine::command::task::{Order, Which};
 use windlass_engine::stage::Told;
 
 use super::store::Report;
@@ -264,31 +262,28 @@ impl Bench<'_> {
         Ok(row.judged(format!("1 commit a stage; {per_stage:.2} made"), per_stage <= 1.0))
     }
 
-    /// Memory of a task that waits in a stage, without its config and context. First an instance with little room
-    /// brings every task to an approval, where it waits in the store alone; then another lets all of them wait in
-    /// memory at once. What they add is theirs, and what the store keeps of their commits in its write buffer.
+    /// Memory of a task that waits in a stage, without its config and context: what one half of the tasks adds when
+    /// the other half waits already and has warmed up what does not grow with them.
     async fn waiting(&self) -> anyhow::Result<Row> {
         let gaps = Arc::new(Gaps::default());
-        let tasks = self.scale.tasks;
-        let small = self.start("waiting", Options { tasks_max: 50, ..self.options() }, &gaps).await?;
-        let stages = "  - { name: ask, approval: { message: go? } }\n  - { name: wait, sleep: 1h }\n";
-        let plan = create(&small, &plan_of("waiting", tasks, stages, tasks)?).await?;
-        until(&small, &plan, TaskStatus::Paused, tasks).await?;
-        small.stop().await;
-        let stores = small.stores().clone();
-        drop(small);
-        let large =
-            Windlass::builder().stores(stores).options(Options { tasks_max: tasks, ..self.options() }).start().await?;
-        large.plan(&plan, Verb::Resume, &caller()?).await?;
-        // The first half warms up what does not grow with the tasks.
-        let half = tasks / 2;
-        approve(&large, &plan, 0..half).await?;
-        let before = super::resident_bytes()?;
-        approve(&large, &plan, half..tasks).await?;
-        let after = super::resident_bytes()?;
-        let each = after.saturating_sub(before) / u64::from(tasks - half);
-        large.stop().await;
-        let timer = Timer::new()?.row(WAITING, self.store(), tasks, "tasks", Duration::from_secs(1));
+        let half = self.scale.tasks / 2;
+        let options = Options { tasks_max: half * 2, ..self.options() };
+        let windlass = self.start("waiting", options, &gaps).await?;
+        let mut plans = Vec::new();
+        for name in ["waiting-1", "waiting-2"] {
+            let file = plan_file(name, half, 1, "sleep: 1h", half)?;
+            plans.push(windlass.create(&file, false, &caller()?).await?.plan);
+        }
+        let mut resident = Vec::new();
+        for plan in &plans {
+            windlass.plan(plan, Verb::Start, &caller()?).await?;
+            until(&windlass, plan, TaskStatus::Running, half).await?;
+            resident.push(super::resident_bytes()?);
+        }
+        let (before, after) = (resident[0], resident[1]);
+        let each = after.saturating_sub(before) / u64::from(half);
+        windlass.stop().await;
+        let timer = Timer::new()?.row(WAITING, self.store(), half * 2, "tasks", Duration::from_secs(1));
         let row = Row { bench: "plan", resident_bytes: Some(after), ..timer };
         Ok(row.judged(format!("at most 4096 bytes for each; {each} measured"), each <= 4096))
     }
@@ -334,29 +329,16 @@ impl Bench<'_> {
     }
 }
 
-async fn approve(windlass: &Windlass, plan: &PlanId, tasks: std::ops::Range<u32>) -> anyhow::Result<()> {
-    let end = tasks.end;
-    for n in tasks {
-        let which = Which::Task(TaskId::of(plan, n));
-        windlass.task(&Order { which, command: Command::Approve, config: None }, &caller()?).await?;
-    }
-    until(windlass, plan, TaskStatus::Running, end).await
-}
-
 fn caller() -> anyhow::Result<Caller> {
     Ok(Caller::new("bench".parse()?))
 }
 
 fn plan_file(name: &str, tasks: u32, stages: u32, action: &str, at_once: u32) -> anyhow::Result<PlanFile> {
-    let mut yaml = String::new();
+    let mut yaml = format!("plan: {name}\nmax_concurrency: {at_once}\nstages:\n");
     for n in 0..stages {
         writeln!(yaml, "  - {{ name: stage-{n}, {action} }}")?;
     }
-    plan_of(name, tasks, &yaml, at_once)
-}
-
-fn plan_of(name: &str, tasks: u32, stages: &str, at_once: u32) -> anyhow::Result<PlanFile> {
-    let mut yaml = format!("plan: {name}\nmax_concurrency: {at_once}\nstages:\n{stages}tasks:\n");
+    yaml += "tasks:\n";
     for n in 0..tasks {
         writeln!(yaml, "  - {{ tenant: {name}-{n} }}")?;
     }
