@@ -409,14 +409,11 @@ impl Attempt {
         let rows = self.load(&[Key::Plan(self.task.plan.clone())]).await;
         let Ok([Some(Row::Plan(row))]) = rows.as_deref() else { return };
         let failed = Statuses::of(&[TaskStatus::Failed]);
-        match row.plan.status {
-            PlanStatus::Running => self.engine.resume_with_plan(&row.plan.id).await,
-            PlanStatus::Paused if row.plan.on_failure == OnFailure::Stop => {
-                if self.engine.has_task(&row.plan.id, failed).await.unwrap_or(true) {
-                    self.engine.plan_was_paused(&row.plan.id, OnFailure::Stop);
-                }
-            }
-            _ => {}
+        let stops = row.plan.status == PlanStatus::Paused && row.plan.on_failure == OnFailure::Stop;
+        if row.plan.status == PlanStatus::Running {
+            self.engine.resume_with_plan(&row.plan.id).await;
+        } else if stops && self.engine.has_task(&row.plan.id, failed).await.unwrap_or(true) {
+            self.engine.plan_was_paused(&row.plan.id, OnFailure::Stop);
         }
     }
 
