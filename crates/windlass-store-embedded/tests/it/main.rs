@@ -8,6 +8,7 @@ mod conformance;
 mod crash;
 mod damage;
 mod format;
+mod lead;
 mod probe;
 mod sync;
 mod work;
