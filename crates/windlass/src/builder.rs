@@ -82,7 +82,7 @@ impl Windlass {
             clock: Arc::new(SystemClock),
             options: None,
             instance: Engine::new_instance(),
-            seed: uuid_seed(),
+            seed: random_seed(),
         }
     }
 
@@ -224,7 +224,7 @@ impl Builder {
 }
 
 /// Not predictable, so that two instances do not draw the same suffixes.
-fn uuid_seed() -> u64 {
+fn random_seed() -> u64 {
     use std::hash::{BuildHasher as _, Hasher as _};
     std::hash::RandomState::new().build_hasher().finish()
 }

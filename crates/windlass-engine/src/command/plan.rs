@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_core::by::{By, Reason};
 use windlass_core::event::Fact;
-use windlass_core::id::{InstanceId, PlanId, TaskId, TenantId};
+use windlass_core::id::{InstanceId, PlanId, TenantId};
 use windlass_core::plan::command::{Command, Decision, decide};
 use windlass_core::plan::spec::OnConflict;
 use windlass_core::plan::{Plan, PlanStatus};
@@ -259,7 +259,7 @@ impl Shared {
             Sweep::Cancel | Sweep::CancelPending => task_command::Command::Cancel(Cause::Plan),
         };
         let mut steps = Vec::new();
-        for (((row, job), lock), id) in rows.iter().zip(jobs).zip(locks).zip(&ids) {
+        for ((row, job), lock) in rows.iter().zip(jobs).zip(locks) {
             let Some(job) = job else { continue };
             let alive = row.task.owner.as_ref().and_then(|owner| leases.get(owner)).is_some_and(|until| *until > now);
             let at = Standing {
@@ -276,7 +276,7 @@ impl Shared {
             };
             // What the rules refuse here (a frozen tenant, an interrupted task) stays as it is.
             if let Ok(decision) = task_command::decide(&at, &command, by, reason, self.clock.now()) {
-                steps.push((id.0.clone(), self.sweep_step(row, &decision, by, reason)?));
+                steps.push(self.sweep_step(row, &decision, by, reason)?);
             }
         }
         self.commit_sweep(steps).await
@@ -313,11 +313,10 @@ impl Shared {
     }
 
     /// Refusals are for the next look: somebody else moved those tasks.
-    async fn commit_sweep(&self, steps: Vec<(TaskId, Step)>) -> Result<bool, Error> {
+    async fn commit_sweep(&self, steps: Vec<Step>) -> Result<bool, Error> {
         if steps.is_empty() {
             return Ok(false);
         }
-        let (_, steps): (Vec<_>, Vec<_>) = steps.into_iter().unzip();
         Counts::add(&self.counts.calls);
         let answers = self.state.commit(&steps).await?;
         for (step, answer) in steps.into_iter().zip(answers) {

@@ -367,13 +367,8 @@ impl Shared {
         let Some(Row::Task(row)) = self.state.load(&[Key::Task(id.clone())]).await?.pop().flatten() else {
             return Err(gone().into());
         };
-        let keys = [
-            Key::Plan(row.task.plan.clone()),
-            Key::Checkpoint(id.clone()),
-            Key::Tenant(row.task.tenant.clone()),
-            Key::TaskSpec(id.clone()),
-        ];
-        let mut keys = keys.to_vec();
+        let mut keys =
+            vec![Key::Plan(row.task.plan.clone()), Key::Checkpoint(id.clone()), Key::Tenant(row.task.tenant.clone())];
         keys.extend(row.task.owner.clone().map(Key::Instance));
         Counts::add(&self.counts.calls);
         let mut rows = self.state.load(&keys).await?.into_iter();
@@ -386,8 +381,7 @@ impl Shared {
             Some(Row::Tenant(tenant)) => tenant,
             _ => TenantRow::default(),
         };
-        let (_, owner) = (rows.next(), rows.next().flatten());
-        let lease_until = match owner {
+        let lease_until = match rows.next().flatten() {
             Some(Row::Instance(instance)) => Some(instance.until),
             _ => None,
         };

@@ -129,18 +129,19 @@ impl Engine {
     /// What happened to a task, the newest 200 events, oldest first.
     pub async fn task_history(&self, which: &Which) -> Result<Vec<Event>, Error> {
         let found = self.0.find(which).await?;
-        self.history(Key::TaskHistory(found.row.task.id)).await
+        let id = found.row.task.id;
+        self.history(Key::TaskHistory(id.clone()), || format!("task {id}")).await
     }
 
     /// What happened to a plan.
     pub async fn plan_history(&self, id: &PlanId) -> Result<Vec<Event>, Error> {
-        self.history(Key::PlanHistory(id.clone())).await
+        self.history(Key::PlanHistory(id.clone()), || format!("plan {id}")).await
     }
 
-    async fn history(&self, key: Key) -> Result<Vec<Event>, Error> {
+    async fn history(&self, key: Key, whose: impl FnOnce() -> String) -> Result<Vec<Event>, Error> {
         match self.0.state.load(&[key]).await?.pop().flatten() {
             Some(Row::History(events)) => Ok(events),
-            _ => Err(Refusal::NotFound("it".to_owned()).into()),
+            _ => Err(Refusal::NotFound(whose()).into()),
         }
     }
 

@@ -6,7 +6,7 @@ use windlass_core::lock::Holder;
 use windlass_core::plan::command::possible;
 use windlass_core::plan::{Plan, PlanStatus};
 use windlass_core::port::PAGE_MAX;
-use windlass_core::port::state::{Filter, Key, Row};
+use windlass_core::port::state::Filter;
 use windlass_core::task::status::TaskStatus;
 use windlass_core::task::{Cause, Hold, Task};
 
@@ -201,11 +201,6 @@ impl Engine {
             "{active} tasks have not ended: {interrupted} interrupted, {approvals} wait for an approval, {} paused otherwise",
             paused.len() - approvals
         ))
-    }
-
-    /// Whether a task exists: a cheap look.
-    pub async fn knows(&self, key: Key) -> Result<bool, Error> {
-        Ok(matches!(self.0.state.load(&[key]).await?.pop().flatten(), Some(Row::Task(_) | Row::Plan(_))))
     }
 }
 

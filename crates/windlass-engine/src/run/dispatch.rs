@@ -205,6 +205,7 @@ impl Shared {
         for ((row, granted), job) in rows.into_iter().zip(granted).zip(jobs) {
             let Some(job) = job else {
                 tracing::error!(task = %row.task.id, "the task's plan is gone");
+                self.let_go(&row.task.id, row.task.fence).await;
                 continue;
             };
             match granted {

@@ -183,8 +183,10 @@ impl Attempt {
         self.ledger.taken(&step);
         self.engine.set_control(&self.task.id, &stepped.control, stepped.version);
         let paused = step.events.iter().any(|event| matches!(event.fact, Fact::PlanPaused));
-        let about_task = step.events.len() - usize::from(paused);
-        self.engine.tell(step.events.into_iter().take(about_task).collect(), stepped.seq, true);
+        if self.engine.bus.is_heard() {
+            let about_task = step.events.into_iter().filter(|event| event.task.is_some());
+            self.engine.tell(about_task.collect(), stepped.seq, true);
+        }
         if paused {
             self.engine.plan_was_paused(&self.task.plan, self.job.plan.spec.on_failure);
         }

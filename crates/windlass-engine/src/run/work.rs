@@ -52,27 +52,29 @@ pub(crate) struct Job {
 impl Shared {
     /// What these plans ask for; `None` for one that is gone.
     pub(crate) async fn known(&self, plans: &[PlanId]) -> Result<Vec<Option<Arc<Known>>>, PortError> {
-        let missing: Vec<_> = {
+        let mut found: BTreeMap<PlanId, Arc<Known>> = {
             let known = locked(&self.works.0);
-            let mut missing: Vec<_> = plans.iter().filter(|plan| !known.contains_key(*plan)).cloned().collect();
-            missing.sort_unstable();
-            missing.dedup();
-            missing
+            plans.iter().filter_map(|plan| Some((plan.clone(), Arc::clone(known.get(plan)?)))).collect()
         };
+        let mut missing: Vec<_> = plans.iter().filter(|plan| !found.contains_key(*plan)).cloned().collect();
+        missing.sort_unstable();
+        missing.dedup();
         if !missing.is_empty() {
             let keys: Vec<_> = missing.iter().cloned().map(Key::PlanSpec).collect();
             let rows = self.state.load(&keys).await?;
             let mut known = locked(&self.works.0);
+            // What this call needs is in `found` already: forgetting it here costs a load later, nothing else.
             while known.len() + missing.len() > KNOWN_MAX && known.pop_first().is_some() {}
             for (plan, row) in missing.into_iter().zip(rows) {
                 if let Some(Row::PlanSpec(spec)) = row {
                     let work = Arc::new(Work::of(&spec.stages));
-                    known.insert(plan, Arc::new(Known { spec, work }));
+                    let new = Arc::new(Known { spec, work });
+                    known.insert(plan.clone(), Arc::clone(&new));
+                    found.insert(plan, new);
                 }
             }
         }
-        let known = locked(&self.works.0);
-        Ok(plans.iter().map(|plan| known.get(plan).cloned()).collect())
+        Ok(plans.iter().map(|plan| found.get(plan).cloned()).collect())
     }
 
     /// What these tasks carry out; `None` for one that is gone.

@@ -198,3 +198,20 @@ async fn a_cancelled_plan_ends_cancelled_with_its_counts() {
     );
     assert_eq!(no.state, "CANCELLED", "only what a conflict skipped may be retried");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn more_plans_than_an_instance_remembers_are_carried_out_all_the_same() {
+    let world = World::new().await;
+    let mut plans = Vec::new();
+    for n in 0..1_300 {
+        let yaml = crate::world::plan(1, &[&format!("t{n}")]);
+        let made = world.engine.create(&crate::world::file(&yaml), false, &crate::world::by("ann")).await.unwrap();
+        plans.push(made.plan);
+    }
+    for plan in &plans {
+        world.plan(plan, Verb::Start).await.unwrap();
+    }
+    for plan in &plans {
+        world.until_plan(plan, PlanStatus::Completed).await;
+    }
+}
