@@ -115,6 +115,10 @@ ids! {
     SecretName
     /// The queue jobs wait in.
     QueueName
+    /// Whoever runs jobs; a new identity at every start.
+    WorkerId
+    /// "At these times, do that".
+    TriggerId
     /// One write, so that a repeat of it can be told from a second one.
     OpId
 }
@@ -164,6 +168,10 @@ impl TaskId {
 fn cut(text: &str) -> &str {
     &text[..text.len().min(43)]
 }
+
+mod job;
+
+pub use job::JobId;
 
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@ pub mod event;
 pub mod failure;
 pub mod fence;
 pub mod id;
+pub mod job;
 pub mod json;
 pub mod lock;
 pub mod plan;

@@ -2,6 +2,7 @@
 //! is hot. Every store passes the same contract (`windlass-conformance`).
 
 pub mod error;
+pub mod job;
 pub mod lock;
 pub mod state;
 

@@ -2,6 +2,7 @@
 
 use crate::fence::Fence;
 use crate::id::InstanceId;
+use crate::job::limit::Scope;
 use crate::lock::{Freeze, Holder, NotGranted};
 use crate::time::Ms;
 
@@ -72,6 +73,20 @@ pub enum Refusal {
     /// The instance's own lease has expired.
     #[error("WL-3012 instance {0} has no live lease")]
     NoLease(InstanceId),
+    /// The attempt has taken longer than it may: its worker should stop, the job is no longer its own.
+    #[error("WL-3014 the attempt took longer than its timeout of {timeout_ms} ms")]
+    TimedOut {
+        /// What it was given.
+        timeout_ms: u64,
+    },
+    /// No more of it may wait.
+    #[error("WL-3015 {scope} has {limit} jobs waiting, as many as it may")]
+    Full {
+        /// What is full.
+        scope: Scope,
+        /// Its limit.
+        limit: u32,
+    },
     /// A part of the write does not fit the rest, or a bound was passed.
     #[error("WL-3013 {0}")]
     Invalid(String),
