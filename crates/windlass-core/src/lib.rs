@@ -19,6 +19,7 @@ pub mod retry;
 pub mod stage;
 pub mod task;
 pub mod time;
+pub mod trigger;
 
 #[cfg(test)]
 mod fixture;

@@ -10,13 +10,12 @@ use crate::plan::spec::PlanFile;
 
 mod action;
 mod decode;
-mod duration;
 mod json;
 mod limits;
-mod nearest;
+pub(crate) mod nearest;
 mod place;
 mod plan;
-mod problem;
+pub(crate) mod problem;
 mod stage;
 mod toml;
 mod tree;

@@ -25,3 +25,15 @@ fn a_time_after_9999_is_refused_when_decoded() {
     assert!(serde_json::from_str::<Ms>("253402128000000").is_ok());
     assert!(serde_json::from_str::<Ms>("253402128000001").is_err());
 }
+
+#[test]
+fn durations_are_read_as_people_write_them() {
+    for (text, ms) in [("30s", 30_000), ("5m", 300_000), ("1h30m", 5_400_000), ("250ms", 250), ("2d", 172_800_000)] {
+        assert_eq!(duration::parse_ms(text), Some(ms), "{text}");
+        assert_eq!(duration::write_ms(ms), text);
+    }
+    assert_eq!(duration::parse_ms(" 1d 2h 3m 4s 5ms "), Some(93_784_005));
+    for text in ["", " ", "s", "1", "1 s", "1S", "-1s", "1s1s", "1s1m", "1.5s", "1µs", "18446744073709551615d"] {
+        assert_eq!(duration::parse_ms(text), None, "{text}");
+    }
+}

@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use crate::id::BadId;
 use crate::json::Json;
+use crate::time::duration;
 
-use super::duration;
 use super::limits::TEMPLATE_BYTES_MAX;
 use super::nearest::nearest;
 use super::place::Place;

@@ -5,7 +5,7 @@ const CHARS_MAX: usize = 40;
 
 /// The known name with the fewest letters changed, if about a third of it at most. Capitals, `-` and
 /// `_` make no difference.
-pub(super) fn nearest<'k>(written: &str, known: &[&'k str]) -> Option<&'k str> {
+pub(crate) fn nearest<'k>(written: &str, known: &[&'k str]) -> Option<&'k str> {
     let written = plain(written);
     if written.len() > CHARS_MAX {
         return None;
@@ -20,7 +20,7 @@ fn plain(name: &str) -> Vec<char> {
 }
 
 /// How many letters must be added, removed or replaced.
-fn distance(a: &[char], b: &[char]) -> usize {
+pub(crate) fn distance(a: &[char], b: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {
         let mut diagonal = row[0];

@@ -191,7 +191,7 @@ impl fmt::Display for Problems {
 impl std::error::Error for Problems {}
 
 /// The author's text in a message: one line, not too long, in backticks.
-pub(super) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     if text.is_empty() {
         return "`\"\"`".to_owned();
     }

@@ -1,4 +1,4 @@
-use super::{Code, Format, Problems, SETTINGS_BYTES_MAX, TEMPLATE_BYTES_MAX, TEXT_BYTES_MAX, duration, parse};
+use super::{Code, Format, Problems, SETTINGS_BYTES_MAX, TEMPLATE_BYTES_MAX, TEXT_BYTES_MAX, parse};
 use crate::plan::spec::{CONCURRENCY, OnConflict, PlanFile, TASKS_MAX};
 use crate::retry::Retry;
 use crate::stage::{Action, Expect, TIMEOUT_MS};
@@ -197,18 +197,6 @@ fn the_problems_beyond_the_twentieth_are_counted() {
     assert_eq!(problems.iter().count(), 20);
     assert_eq!(problems.more(), 2 * 9_000 + 2 - 20);
     assert!(problems.to_string().ends_with("and 17982 more"));
-}
-
-#[test]
-fn durations_are_read_as_people_write_them() {
-    for (text, ms) in [("30s", 30_000), ("5m", 300_000), ("1h30m", 5_400_000), ("250ms", 250), ("2d", 172_800_000)] {
-        assert_eq!(duration::parse_ms(text), Some(ms), "{text}");
-        assert_eq!(duration::write_ms(ms), text);
-    }
-    assert_eq!(duration::parse_ms(" 1d 2h 3m 4s 5ms "), Some(93_784_005));
-    for text in ["", " ", "s", "1", "1 s", "1S", "-1s", "1s1s", "1s1m", "1.5s", "1µs", "18446744073709551615d"] {
-        assert_eq!(duration::parse_ms(text), None, "{text}");
-    }
 }
 
 #[test]
