@@ -164,6 +164,26 @@ impl TaskId {
     }
 }
 
+impl TriggerId {
+    /// An occurrence of a trigger that has a record of its own.
+    #[must_use]
+    pub fn of(trigger: &TriggerId, at_ms: u64) -> TriggerId {
+        TriggerId(whole_or_short(trigger.as_str(), &at_ms.to_string()).into())
+    }
+}
+
+/// A name and what follows its last `-`. A name that leaves no room is shortened to its beginning and a number that
+/// stands for all of it.
+fn whole_or_short(name: &str, last: &str) -> String {
+    if name.len() + 1 + last.len() <= ID_CHARS_MAX {
+        return format!("{name}-{last}");
+    }
+    let whole = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    format!("{}-{whole:016x}-{last}", &name[..26])
+}
+
 /// What fits before a number: identifiers are ASCII, so any place is a character boundary.
 fn cut(text: &str) -> &str {
     &text[..text.len().min(43)]

@@ -5,6 +5,7 @@ pub mod error;
 pub mod job;
 pub mod lock;
 pub mod state;
+pub mod trigger;
 
 use serde::{Deserialize, Serialize};
 
