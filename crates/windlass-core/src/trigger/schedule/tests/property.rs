@@ -141,6 +141,10 @@ proptest! {
         if let (Misfire::Skip, Some(missed)) = (misfire, verdict.missed) {
             prop_assert!(now.since(missed.last) > grace_ms);
         }
+        if let (Misfire::CatchUp { max }, Some(fire)) = (misfire, verdict.fire) {
+            let behind = 1 + schedule.count(fire.plus(1), now.plus(1), saved);
+            prop_assert!(behind <= u64::from(max) || now.since(all[due_at]) <= grace_ms);
+        }
         if let (Misfire::CatchUp { max }, Some(_)) = (misfire, verdict.missed) {
             prop_assert_eq!(schedule.count(verdict.fire.unwrap(), now.plus(1), saved), u64::from(max));
         }
