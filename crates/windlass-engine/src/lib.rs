@@ -6,6 +6,7 @@ pub mod bus;
 pub mod clock;
 pub mod command;
 pub mod error;
+pub mod job;
 pub mod options;
 mod outage;
 pub mod query;

@@ -1,0 +1,133 @@
+//! A job in somebody's hands: wait for it, look at it, cancel it.
+
+use std::future::IntoFuture;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::id::JobId;
+use windlass_core::job::{Job, JobError, JobStatus};
+use windlass_core::job::rules::Asked;
+use windlass_core::json::Json;
+use windlass_core::port::Refusal;
+
+use super::Queues;
+use super::wait::{self, Cell, Known};
+use crate::command::Caller;
+use crate::error::Error;
+
+/// A job that was submitted. Dropping it changes nothing about the job.
+pub struct Handle {
+    queues: Queues,
+    job: JobId,
+    /// `None` only while it is dropped.
+    cell: Option<Arc<Cell>>,
+    /// It may have ended before anybody listened.
+    old: bool,
+}
+
+/// What a wait came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Waited {
+    /// It ended.
+    Ended(Arc<Job>),
+    /// The time was over; the job goes on.
+    TimedOut,
+}
+
+impl Handle {
+    pub(super) fn new(queues: Queues, job: JobId, cell: Arc<Cell>, old: bool) -> Handle {
+        Handle { queues, job, cell: Some(cell), old }
+    }
+
+    /// Which.
+    #[must_use]
+    pub fn id(&self) -> JobId {
+        self.job
+    }
+
+    /// Waits until the job has ended, at most `timeout`; without one, as long as it takes. A time-out never cancels.
+    /// A job that is not stored is an error: it never was, or its retention is over.
+    pub async fn wait(&mut self, timeout: Option<Duration>) -> Result<Waited, Error> {
+        let Some(cell) = self.cell.clone() else { return Err(self.unknown()) };
+        if std::mem::take(&mut self.old) && matches!(cell.look(Known::clone), Known::Nothing) {
+            wait::read(&self.queues, &[self.job]).await?;
+        }
+        let ended = cell.until(|known| !matches!(known, Known::Nothing));
+        match timeout {
+            None => ended.await,
+            Some(timeout) => {
+                if tokio::time::timeout(timeout, ended).await.is_err() {
+                    return Ok(Waited::TimedOut);
+                }
+            }
+        }
+        match cell.look(Known::clone) {
+            Known::Ended(job) => Ok(Waited::Ended(job)),
+            Known::Gone | Known::Nothing => Err(self.unknown()),
+        }
+    }
+
+    fn unknown(&self) -> Error {
+        Refusal::NotFound(format!("job {}", self.job)).into()
+    }
+
+    /// Its result: waits for it, and a job that did not complete is an error.
+    pub async fn result(mut self) -> Result<Json, JobFailed> {
+        match self.wait(None).await? {
+            Waited::Ended(job) => outcome(&job),
+            // Without a time-out there is none.
+            Waited::TimedOut => Err(JobFailed::Unknown(self.unknown())),
+        }
+    }
+
+    /// The job as it is stored now.
+    pub async fn now(&self) -> Result<Job, Error> {
+        self.queues.get(self.job).await
+    }
+
+    /// Asks for its end.
+    pub async fn cancel(&self, caller: &Caller) -> Result<Asked, Error> {
+        self.queues.cancel(self.job, caller).await
+    }
+}
+
+/// Why a job has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JobFailed {
+    /// It failed.
+    #[error("the job failed: {0}")]
+    Failed(Box<JobError>),
+    /// It was cancelled before it began.
+    #[error("the job was cancelled")]
+    Cancelled,
+    /// Nobody can say.
+    #[error(transparent)]
+    Unknown(#[from] Error),
+}
+
+/// The result of a job that has ended.
+pub fn outcome(job: &Job) -> Result<Json, JobFailed> {
+    match (job.status, &job.result, &job.error) {
+        (JobStatus::Completed, Some(result), _) => Ok(result.clone()),
+        (JobStatus::Failed, _, Some(error)) => Err(JobFailed::Failed(error.clone())),
+        (JobStatus::Cancelled, ..) => Err(JobFailed::Cancelled),
+        (status, ..) => Err(JobFailed::Unknown(Error::Invalid(format!("job {} is {status} and has no outcome", job.id)))),
+    }
+}
+
+impl IntoFuture for Handle {
+    type Output = Result<Json, JobFailed>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.result())
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        drop(self.cell.take());
+        self.queues.0.waiting.forget(self.job);
+    }
+}
