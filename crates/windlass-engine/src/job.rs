@@ -2,6 +2,7 @@
 //! core's and the store's; here are the waiting, the wake-ups and the workers. Jobs never degrade: without the store
 //! every call says so at once, and nothing new starts.
 
+mod freeze;
 pub mod handle;
 pub mod options;
 mod wait;
@@ -14,7 +15,7 @@ use windlass_core::job::limit::{Rule, Scope};
 use windlass_core::job::rules::{Asked, JobAsk};
 use windlass_core::job::{Asker, Job, NewJob};
 use windlass_core::json::Json;
-use windlass_core::port::job::{JobFilter, Jobs, QueueView};
+use windlass_core::port::job::{JobFilter, Jobs, QueueView, Submitted};
 use windlass_core::port::{BATCH_MAX, Cursor, PAGE_MAX, Page, PortError, Refusal};
 use windlass_core::time::Ms;
 
@@ -120,6 +121,15 @@ impl Queues {
         Ok(handles.collect())
     }
 
+    /// Submits groups, each all or none, for whoever does not wait.
+    pub(crate) async fn submit_groups(
+        &self,
+        groups: &[Vec<NewJob>],
+    ) -> Result<Vec<Result<Vec<Submitted>, Refusal>>, Error> {
+        self.open()?;
+        Ok(self.0.port.submit(groups).await?)
+    }
+
     /// A handle to a job that somebody submitted.
     #[must_use]
     pub fn handle(&self, job: JobId) -> Handle {
@@ -163,8 +173,10 @@ impl Queues {
         let asker = Asker { by: caller.by.clone(), reason: caller.reason.clone(), at: self.now() };
         let answers = self.0.port.ask(jobs, ask, &asker).await?;
         for (job, answer) in jobs.iter().zip(&answers) {
-            if answer == &Ok(Asked::Requested) {
-                self.0.running.cancel(*job);
+            match answer {
+                Ok(Asked::Requested) => self.0.running.cancel(*job),
+                Ok(Asked::Requeued) => self.0.waiting.again(*job),
+                _ => {}
             }
         }
         Ok(answers)

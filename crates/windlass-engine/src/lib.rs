@@ -13,6 +13,7 @@ pub mod query;
 mod run;
 mod shared;
 pub mod stage;
+pub mod trigger;
 pub mod watched;
 
 use std::sync::Arc;
@@ -37,6 +38,9 @@ use shared::{Shared, locked};
 
 /// How the engine signs what it does by itself.
 pub const ENGINE: &str = "windlass";
+
+/// How long a stop waits for occurrences to be handed back.
+const HAND_BACK: Duration = Duration::from_secs(1);
 
 /// One running instance. Clones share it.
 #[derive(Clone)]
@@ -68,6 +72,10 @@ impl Engine {
         shared.spawn(run::janitor::tidy(Arc::clone(&shared)));
         shared.spawn(run::plan::conduct(Arc::clone(&shared)));
         shared.spawn(run::plan::sweep(Arc::clone(&shared)));
+        // Last: an occurrence can be carried out from here on.
+        if let Some(triggers) = &shared.triggers {
+            shared.spawn(trigger::schedule(Arc::clone(&shared), Arc::clone(triggers)));
+        }
         Ok(Engine(shared))
     }
 
@@ -87,33 +95,26 @@ impl Engine {
 
     /// Creates a plan, and starts it if asked to.
     pub async fn create(&self, file: &PlanFile, start: bool, caller: &Caller) -> Result<Created, Error> {
-        self.open()?;
+        self.0.is_open()?;
         self.0.create(file, start, caller).await
     }
 
     /// Does what is wanted of a plan.
     pub async fn plan(&self, plan: &PlanId, verb: Verb, caller: &Caller) -> Result<Done, Error> {
-        self.open()?;
+        self.0.is_open()?;
         self.0.command_plan(plan, verb, caller).await
     }
 
     /// Does what is wanted of a task.
     pub async fn task(&self, order: &Order, caller: &Caller) -> Result<Done, Error> {
-        self.open()?;
+        self.0.is_open()?;
         self.0.command_task(order, caller).await
     }
 
     /// Freezes or unfreezes a tenant, or takes its lock away; answers what it was before.
     pub async fn tenant(&self, tenant: &TenantId, what: Force, caller: &Caller) -> Result<Tenant, Error> {
-        self.open()?;
-        self.0.command_tenant(tenant, what, caller).await
-    }
-
-    fn open(&self) -> Result<(), Error> {
-        match self.0.is_stopping() {
-            true => Err(Error::Stopping),
-            false => Ok(()),
-        }
+        self.0.is_open()?;
+        self.0.force_tenant(tenant, what, caller).await
     }
 
     /// Hears everything that happens on this instance from now on.
@@ -154,6 +155,11 @@ impl Engine {
                 break;
             }
         }
+        // Occurrences that are cut off go back at once; if that does not succeed their leases end by themselves.
+        drop(
+            tokio::time::timeout_at(end.max(tokio::time::Instant::now() + HAND_BACK), shared.firing.until(|n| *n == 0))
+                .await,
+        );
         let interrupted = locked(&shared.running).keys().cloned().collect();
         let held = std::mem::take(&mut *locked(&shared.to_release));
         if !held.is_empty() && shared.health.down_since().is_none() {

@@ -39,6 +39,10 @@ pub struct Options {
     pub retry_limit: u32,
     /// While the store does not answer.
     pub outage: OnOutage,
+    /// An occurrence of a trigger that is late by no more than this has not been missed.
+    pub misfire_grace_ms: u64,
+    /// How long finished triggers are kept.
+    pub trigger_retention_ms: u64,
     /// How long a stop waits for stages to reach their boundary.
     pub drain_ms: u64,
 }
@@ -56,6 +60,8 @@ impl Default for Options {
             retention_ms: 7 * 24 * 60 * 60 * 1000,
             retry_limit: RETRY_LIMIT,
             outage: OnOutage::Degrade,
+            misfire_grace_ms: 60_000,
+            trigger_retention_ms: 7 * 24 * 60 * 60 * 1000,
             drain_ms: 30_000,
         }
     }

@@ -10,3 +10,5 @@ pub(crate) mod plan;
 mod stages;
 mod stranger;
 pub(crate) mod work;
+
+pub(crate) use dispatch::pause;

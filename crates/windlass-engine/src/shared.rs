@@ -13,11 +13,14 @@ use windlass_core::id::{InstanceId, OpId, PlanId, TaskId, TenantId};
 use windlass_core::lock::Held;
 use windlass_core::port::lock::Locks;
 use windlass_core::port::state::{Op, State};
+use windlass_core::port::trigger::Triggers;
 use windlass_core::task::{Control, Task};
 use windlass_core::time::Ms;
 
 use crate::bus::{Bus, News};
 use crate::clock::Clock;
+use crate::error::Error;
+use crate::job::Queues;
 use crate::options::Options;
 use crate::outage::Health;
 use crate::run::dispatch::Queue;
@@ -33,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) me: By,
     pub(crate) state: Arc<dyn State>,
     pub(crate) locks: Arc<dyn Locks>,
+    pub(crate) queues: Option<Queues>,
+    pub(crate) triggers: Option<Arc<dyn Triggers>>,
     pub(crate) actions: Actions,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) options: Options,
@@ -63,6 +68,8 @@ pub(crate) struct Shared {
     pub(crate) tellings: AtomicU64,
     /// The engine takes no more work.
     pub(crate) stopping: Watched<bool>,
+    /// Occurrences of triggers that are being carried out here.
+    pub(crate) firing: Watched<usize>,
     /// The last attempt has ended.
     pub(crate) idle: Notify,
     tasks: Mutex<JoinSet<()>>,
@@ -126,11 +133,17 @@ pub struct Counts {
     pub lost: AtomicU64,
     /// States kept in memory that the store refused afterwards.
     pub dropped: AtomicU64,
+    /// Jobs and triggers that the janitor ended or forgot.
+    pub purged: AtomicU64,
 }
 
 impl Counts {
     pub(crate) fn add(counter: &AtomicU64) {
-        counter.fetch_add(1, Ordering::Relaxed);
+        Counts::count(counter, 1);
+    }
+
+    pub(crate) fn count(counter: &AtomicU64, n: u32) {
+        counter.fetch_add(u64::from(n), Ordering::Relaxed);
     }
 }
 
@@ -142,6 +155,10 @@ pub struct Parts {
     pub state: Arc<dyn State>,
     /// Where locks are kept.
     pub locks: Arc<dyn Locks>,
+    /// Jobs, if it has to do with them.
+    pub queues: Option<Queues>,
+    /// Where triggers are kept; without, it schedules nothing.
+    pub triggers: Option<Arc<dyn Triggers>>,
     /// What its stages can do.
     pub actions: Actions,
     /// What events are dated by.
@@ -159,6 +176,8 @@ impl Shared {
             me,
             state: parts.state,
             locks: parts.locks,
+            queues: parts.queues,
+            triggers: parts.triggers,
             actions: parts.actions,
             clock: parts.clock,
             options: parts.options.bounded(),
@@ -178,6 +197,7 @@ impl Shared {
             asked: Notify::new(),
             tellings: AtomicU64::new(0),
             stopping: Watched::default(),
+            firing: Watched::default(),
             idle: Notify::new(),
             tasks: Mutex::default(),
             dropped: Mutex::default(),
@@ -206,6 +226,14 @@ impl Shared {
 
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.get()
+    }
+
+    /// Whether it still takes commands.
+    pub(crate) fn is_open(&self) -> Result<(), Error> {
+        match self.is_stopping() {
+            true => Err(Error::Stopping),
+            false => Ok(()),
+        }
     }
 
     pub(crate) fn begin_stopping(&self) {

@@ -9,6 +9,7 @@ mod fixture;
 pub mod guard;
 pub mod handler;
 pub mod http;
+mod job;
 mod poll;
 pub mod secret;
 mod sleep;
@@ -26,6 +27,8 @@ use windlass_core::json::Json;
 use windlass_core::task::Control;
 
 use crate::watched::Watched;
+
+pub(crate) use job::NO_STORE;
 
 /// What a stage is told: which one it is, for whom, and what it works with.
 #[derive(Debug, Clone)]

@@ -214,6 +214,8 @@ impl Builder {
             instance: self.instance,
             state: Arc::clone(&stores.state),
             locks: Arc::clone(&stores.locks),
+            queues: None,
+            triggers: None,
             actions: Actions::new(self.setup)?,
             clock: self.clock,
             options: self.options.unwrap_or_else(|| Options::from(&self.settings.engine)),

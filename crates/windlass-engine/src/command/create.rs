@@ -124,7 +124,7 @@ impl Shared {
     }
 
     /// Refuses at once what this instance can never carry out.
-    fn can_carry_out(&self, file: &PlanFile) -> Result<(), Error> {
+    pub(crate) fn can_carry_out(&self, file: &PlanFile) -> Result<(), Error> {
         let own = file.tasks.iter().filter_map(|task| task.spec.stages.as_ref()).flatten();
         let all = file.spec.stages.iter().chain(own);
         let actions = all.flat_map(|stage: &Stage| [Some(&stage.action), stage.undo.as_ref()].map(|a| (stage, a)));

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::id::JobId;
-use windlass_core::job::{Job, JobError, JobStatus};
 use windlass_core::job::rules::Asked;
+use windlass_core::job::{Job, JobError, JobStatus};
 use windlass_core::json::Json;
 use windlass_core::port::Refusal;
 
@@ -44,6 +44,12 @@ impl Handle {
     #[must_use]
     pub fn id(&self) -> JobId {
         self.job
+    }
+
+    /// Whether the job may have been there before it was submitted.
+    #[must_use]
+    pub fn is_old(&self) -> bool {
+        self.old
     }
 
     /// Waits until the job has ended, at most `timeout`; without one, as long as it takes. A time-out never cancels.
@@ -112,7 +118,9 @@ pub fn outcome(job: &Job) -> Result<Json, JobFailed> {
         (JobStatus::Completed, Some(result), _) => Ok(result.clone()),
         (JobStatus::Failed, _, Some(error)) => Err(JobFailed::Failed(error.clone())),
         (JobStatus::Cancelled, ..) => Err(JobFailed::Cancelled),
-        (status, ..) => Err(JobFailed::Unknown(Error::Invalid(format!("job {} is {status} and has no outcome", job.id)))),
+        (status, ..) => {
+            Err(JobFailed::Unknown(Error::Invalid(format!("job {} is {status} and has no outcome", job.id))))
+        }
     }
 }
 

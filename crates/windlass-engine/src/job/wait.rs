@@ -84,6 +84,11 @@ impl Waiting {
         }
     }
 
+    /// It has not ended any more.
+    pub(super) fn again(&self, job: JobId) {
+        self.tell(job, Known::Nothing);
+    }
+
     async fn any(&self) {
         while locked(&self.cells).is_empty() {
             self.wanted.notified().await;

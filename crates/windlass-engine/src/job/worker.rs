@@ -135,7 +135,8 @@ impl Queues {
     /// Begins to work on queues.
     pub fn work(&self, lanes: Vec<Lane>) -> Result<Worker, Error> {
         self.open()?;
-        let lanes: Vec<Lane> = lanes.into_iter().map(|lane| Lane { concurrency: lane.concurrency.max(1), ..lane }).collect();
+        let lanes: Vec<Lane> =
+            lanes.into_iter().map(|lane| Lane { concurrency: lane.concurrency.max(1), ..lane }).collect();
         if lanes.is_empty() || lanes.len() > QUEUES_MAX {
             return Err(Error::Invalid(format!("a worker works on 1 to {QUEUES_MAX} queues, not on {}", lanes.len())));
         }
@@ -305,7 +306,8 @@ impl Loop {
         let beat = match beats {
             true => {
                 let here = self.running.iter().map(|(job, busy)| Delivery { job: *job, fence: busy.fence });
-                let mut beat: Vec<_> = here.chain(waiting.map(|job| Delivery { job: job.id, fence: job.fence })).collect();
+                let mut beat: Vec<_> =
+                    here.chain(waiting.map(|job| Delivery { job: job.id, fence: job.fence })).collect();
                 // The same order in every run of a simulation.
                 beat.sort_by_key(|delivery| delivery.fence);
                 beat

@@ -1,9 +1,12 @@
 //! What waits for a person.
 
 use serde::Serialize;
-use windlass_core::id::{PlanId, TaskId, TenantId};
+use windlass_core::id::{JobId, PlanId, TaskId, TenantId, TriggerId};
+use windlass_core::job::JobStatus;
 use windlass_core::plan::PlanStatus;
+use windlass_core::port::job::JobFilter;
 use windlass_core::port::state::{Filter, Row, TaskRow};
+use windlass_core::port::trigger::TriggerFilter;
 use windlass_core::port::{PAGE_MAX, PortError};
 use windlass_core::task::Cause;
 use windlass_core::task::status::{Statuses, TaskStatus};
@@ -17,10 +20,14 @@ use crate::error::Error;
 pub struct Item {
     /// What sort.
     pub kind: Kind,
-    /// The plan.
-    pub plan: PlanId,
+    /// The plan, if it is about one.
+    pub plan: Option<PlanId>,
     /// The task, if it is about one.
     pub task: Option<TaskId>,
+    /// The job.
+    pub job: Option<JobId>,
+    /// The trigger.
+    pub trigger: Option<TriggerId>,
     /// Whose.
     pub tenant: Option<TenantId>,
     /// For people.
@@ -47,6 +54,18 @@ pub enum Kind {
     Failure,
     /// A task that could not be taken back.
     FailedRollback,
+    /// An occurrence of a trigger that fell due while no scheduler lived.
+    HeldOccurrence,
+    /// An occurrence that failed as often as it may.
+    DeadOccurrence,
+    /// A job that failed as often as it may.
+    DeadJob,
+}
+
+impl Item {
+    fn new(kind: Kind, tenant: Option<TenantId>, text: String) -> Item {
+        Item { kind, plan: None, task: None, job: None, trigger: None, tenant, text }
+    }
 }
 
 impl Engine {
@@ -63,7 +82,7 @@ impl Engine {
                     _ if self.0.conductor_gone(&row.plan).await? => (Kind::InterruptedPlan, "nobody conducts it"),
                     _ => continue,
                 };
-                items.push(Item { kind, plan: row.plan.id, task: None, tenant: None, text: text.to_owned() });
+                items.push(Item { plan: Some(row.plan.id), ..Item::new(kind, None, text.to_owned()) });
             }
         }
         let waits = [TaskStatus::Paused, TaskStatus::Failed, TaskStatus::RollbackFailed];
@@ -82,8 +101,47 @@ impl Engine {
             }
         }
         more |= self.frozen(&mut items).await?;
+        more |= self.dead_jobs(&mut items).await?;
+        more |= self.waiting_triggers(&mut items).await?;
         items.sort_by_key(|item| item.kind);
         Ok((items, more))
+    }
+
+    /// Jobs that a person may requeue; `true` if there is more, or their store does not answer.
+    async fn dead_jobs(&self, items: &mut Vec<Item>) -> Result<bool, Error> {
+        let Some(queues) = &self.0.queues else { return Ok(false) };
+        let filter = JobFilter { statuses: vec![JobStatus::Failed], ..JobFilter::default() };
+        let page = match queues.list(&filter, None, PAGE_MAX).await {
+            Ok(page) => page,
+            Err(Error::Port(PortError::Unavailable(_))) => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        items.extend(page.items.into_iter().map(|job| {
+            let why = job.error.map(|error| error.to_string()).unwrap_or_default();
+            let text = format!("queue {}, after {} attempts: {why}", job.queue, job.attempt);
+            Item { job: Some(job.id), ..Item::new(Kind::DeadJob, job.tenant, text) }
+        }));
+        Ok(page.next.is_some())
+    }
+
+    /// Occurrences that a person may fire or skip; `true` if there is more, or their store does not answer.
+    async fn waiting_triggers(&self, items: &mut Vec<Item>) -> Result<bool, Error> {
+        let Some(triggers) = &self.0.triggers else { return Ok(false) };
+        let filter = TriggerFilter { waiting: true, ..TriggerFilter::default() };
+        let page = match triggers.list(&filter, None, PAGE_MAX).await {
+            Ok(page) => page,
+            Err(PortError::Unavailable(_)) => return Ok(true),
+            Err(error) => return Err(error.into()),
+        };
+        items.extend(page.items.into_iter().map(|trigger| {
+            let (at, error) = (trigger.run.trigger_at, trigger.run.error.unwrap_or_default());
+            let (kind, text) = match trigger.run.held {
+                true => (Kind::HeldOccurrence, format!("fell due at {at} while no scheduler lived")),
+                false => (Kind::DeadOccurrence, format!("due at {at}: {error}")),
+            };
+            Item { trigger: Some(trigger.id), ..Item::new(kind, trigger.spec.tenant, text) }
+        }));
+        Ok(page.next.is_some())
     }
 
     /// What would begin if somebody unfroze its tenant; `true` if there is more, or locks do not answer.
@@ -101,13 +159,11 @@ impl Engine {
             let tasks = self.list(&filter, None, PAGE_MAX).await?;
             more |= tasks.next.is_some();
             items.extend(tasks.items.into_iter().filter_map(|row| match row {
-                Row::Task(row) => Some(Item {
-                    kind: Kind::FrozenTask,
-                    plan: row.task.plan,
-                    task: Some(row.task.id),
-                    tenant: Some(row.task.tenant),
-                    text: format!("the tenant was frozen by {} at {}", freeze.by, freeze.at),
-                }),
+                Row::Task(row) => {
+                    let text = format!("the tenant was frozen by {} at {}", freeze.by, freeze.at);
+                    let (plan, task) = (Some(row.task.plan), Some(row.task.id));
+                    Some(Item { plan, task, ..Item::new(Kind::FrozenTask, Some(row.task.tenant), text) })
+                }
                 _ => None,
             }));
         }
@@ -126,5 +182,5 @@ fn item(row: TaskRow) -> Item {
         (TaskStatus::RollbackFailed, _) => (Kind::FailedRollback, failure.unwrap_or_default()),
         _ => (Kind::InterruptedTask, "nobody runs it".to_owned()),
     };
-    Item { kind, plan: task.plan, task: Some(task.id), tenant: Some(task.tenant), text }
+    Item { plan: Some(task.plan), task: Some(task.id), ..Item::new(kind, Some(task.tenant), text) }
 }

@@ -35,6 +35,8 @@ pub(crate) async fn tidy(engine: Arc<Shared>) {
     while !engine.is_stopping() {
         pause(engine.options.janitor_ms.min(engine.options.lock_renew_ms)).await;
         let mut done = engine.purge().await;
+        // What has a store of its own does not wait for the others.
+        engine.purge_jobs_and_triggers().await;
         if Instant::now() >= due {
             due = Instant::now() + renew;
             done = done.and(engine.renew_running().await);
@@ -74,6 +76,40 @@ impl Shared {
         }
         Counts::add(&self.counts.calls);
         self.locks.purge(before, PURGE_MAX).await.map(drop)
+    }
+
+    /// The same for jobs and triggers, and jobs that nobody will answer for any more end.
+    async fn purge_jobs_and_triggers(&self) {
+        for _ in 0..PURGES_MAX {
+            let Some(queues) = &self.queues else { break };
+            match queues.tidy().await {
+                Ok(done) if done >= PURGE_MAX => Counts::count(&self.counts.purged, done),
+                Ok(done) => {
+                    Counts::count(&self.counts.purged, done);
+                    break;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "jobs are not tidied");
+                    break;
+                }
+            }
+        }
+        let before = self.store_now().minus(self.options.trigger_retention_ms);
+        let Some(triggers) = &self.triggers else { return };
+        for _ in 0..PURGES_MAX {
+            match triggers.purge(before, PURGE_MAX).await {
+                Ok(done) => {
+                    Counts::count(&self.counts.purged, done);
+                    if done < PURGE_MAX {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "triggers are not tidied");
+                    break;
+                }
+            }
+        }
     }
 
     /// Locks of attempts that run here. One that is somebody else's stops its attempt.

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use windlass_core::failure::FailureKind;
+use windlass_core::fence::Fence;
+use windlass_core::json::Json;
 use windlass_core::stage::Action;
+use windlass_core::trigger::target::Call;
 
 use super::exec::{Allowed, Programs};
 use super::guard::{Guard, Lookup, System};
@@ -13,7 +16,8 @@ use super::handler::Handlers;
 use super::secret::Secrets;
 use super::template::Templates;
 use super::web::Web;
-use super::{Ended, Told, Trouble, Yield, approval, exec, handler, http, poll, sleep};
+use super::{Ended, Told, Trouble, Yield, approval, exec, handler, http, job, poll, sleep};
+use crate::job::Queues;
 
 /// What the program that embeds the engine allows stages, and gives them. By default: no handlers, no secrets, no
 /// programs, and only the public internet.
@@ -30,6 +34,8 @@ pub struct Setup {
     pub guard: Guard,
     /// How hosts are looked up.
     pub lookup: Arc<dyn Lookup>,
+    /// Where `job` stages submit their jobs; without, there are none.
+    pub queues: Option<Queues>,
 }
 
 impl Default for Setup {
@@ -41,6 +47,7 @@ impl Default for Setup {
             environment: BTreeMap::new(),
             guard: Guard::default(),
             lookup: Arc::new(System),
+            queues: None,
         }
     }
 }
@@ -62,17 +69,18 @@ pub struct Actions {
     programs: Programs,
     web: Web,
     templates: Templates,
+    queues: Option<Queues>,
 }
 
 impl Actions {
     /// Checks what it is given.
     pub fn new(setup: Setup) -> Result<Actions, BadSetup> {
-        let Setup { handlers, secrets, exec, environment, guard, lookup } = setup;
+        let Setup { handlers, secrets, exec, environment, guard, lookup, queues } = setup;
         if let Some(bad) = exec.bad() {
             return Err(BadSetup::Program(bad.to_owned()));
         }
         let programs = Programs { allowed: exec, environment };
-        Ok(Actions { handlers, secrets, programs, web: Web::new(guard, lookup), templates: Templates::new() })
+        Ok(Actions { handlers, secrets, programs, web: Web::new(guard, lookup), templates: Templates::new(), queues })
     }
 
     /// Runs one action once. Dropping the future ends what it began: a request's connection is closed, a program
@@ -85,19 +93,34 @@ impl Actions {
             Action::Handler(it) => return handler::run(&self.handlers, it, told, rendering).await,
             Action::Sleep(it) => return Ok(sleep::run(it, stop).await),
             Action::Approval(it) => return approval::run(it, &rendering),
-            Action::Job(_) => return Err(Trouble::hopeless(FailureKind::Stage, "job stages come with jobs")),
             Action::Http(it) => Box::pin(http::run(web, secrets, it, told, rendering)),
             Action::Poll(it) => Box::pin(poll::run(web, secrets, it, told, rendering, stop)),
+            Action::Job(it) => Box::pin(job::run(self.queues.as_ref(), it, told, rendering)),
             Action::Exec(it) => Box::pin(exec::run(&self.programs, secrets, it, told, rendering)),
         };
         big.await
+    }
+
+    /// Calls a URL for a trigger; answers its status, which is a success.
+    pub(crate) async fn call(
+        &self,
+        call: &Call,
+        payload: Option<&Json>,
+        key: &str,
+        fence: Fence,
+    ) -> Result<u16, Trouble> {
+        let work = http::call(&self.web, call, payload, key, fence);
+        match tokio::time::timeout(Duration::from_millis(call.timeout_ms), work).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Trouble::stage(format!("no answer within {} ms", call.timeout_ms))),
+        }
     }
 
     /// Whether this instance could ever run the action: a plan is refused at once rather than late.
     pub fn check(&self, action: &Action) -> Result<(), String> {
         match action {
             Action::Handler(it) => handler::find(&self.handlers, &it.name).map(drop).map_err(|trouble| trouble.message),
-            Action::Job(_) => Err("job stages are not supported yet".to_owned()),
+            Action::Job(_) if self.queues.is_none() => Err(job::NO_STORE.to_owned()),
             _ => Ok(()),
         }
     }

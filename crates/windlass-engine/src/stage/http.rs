@@ -6,8 +6,10 @@ use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 use serde::Serialize;
 use windlass_core::failure::FailureKind;
+use windlass_core::fence::Fence;
 use windlass_core::json::Json;
 use windlass_core::stage::{Http, Text};
+use windlass_core::trigger::target::Call;
 
 use super::secret::{Secrets, Used};
 use super::template::Rendering;
@@ -42,6 +44,43 @@ pub(super) async fn run(
         return Err(Trouble::stage(used.hide(message)));
     }
     output(&answer, &used).map(|output| Ended::Done(Some(output)))
+}
+
+/// One request of a trigger: no templates, no secrets, and the occurrence's key.
+pub(super) async fn call(
+    web: &dyn Ask,
+    call: &Call,
+    payload: Option<&Json>,
+    key: &str,
+    fence: Fence,
+) -> Result<u16, Trouble> {
+    let hopeless = |why: String| Trouble::hopeless(FailureKind::Stage, why);
+    let method =
+        Method::from_bytes(call.method.as_bytes()).map_err(|_| hopeless(format!("{:?} is no method", call.method)))?;
+    let url = Url::parse(&call.url).map_err(|error| hopeless(format!("no URL: {error}")))?;
+    let mut headers = HeaderMap::with_capacity(call.headers.len() + 3);
+    if payload.is_some() {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    let fence = fence.to_string();
+    let ours = [("idempotency-key", key), ("windlass-fence", &fence)];
+    let given = call.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    for (name, value) in given.chain(ours) {
+        let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| hopeless(format!("{name:?} is no header")))?;
+        if NOT_OURS.contains(&key) {
+            return Err(hopeless(format!("the header {name} is set by the client; leave it out")));
+        }
+        let value =
+            HeaderValue::from_str(value).map_err(|_| hopeless(format!("the header {name} has a bad character")))?;
+        headers.insert(key, value);
+    }
+    let body = payload.map(|payload| payload.as_str().as_bytes().to_vec());
+    let request = Request { method, url, headers, body };
+    let answer = web.ask(&request, &[]).await?;
+    match answer.status {
+        status @ 200..300 => Ok(status),
+        status => Err(Trouble::stage(format!("{request} answered {status}"))),
+    }
 }
 
 fn request(http: &Http, told: &Told, rendering: &Rendering<'_>, used: &mut Used<'_>) -> Result<Request, Trouble> {

@@ -117,15 +117,24 @@ async fn rests(world: &World, plan: &PlanId) -> bool {
     }
     let inbox: Vec<_> = world.inbox().await.into_iter().filter(|item| item.kind != Kind::Failure).collect();
     let mut rests = view.plan.status == PlanStatus::Running && !view.interrupted;
-    rests = !rests || inbox.iter().any(|item| item.plan == *plan) || view.tally.of(TaskStatus::Pending) > 0;
+    rests =
+        !rests || inbox.iter().any(|item| item.plan.as_ref() == Some(plan)) || view.tally.of(TaskStatus::Pending) > 0;
     for row in world.engine.tasks_of(plan, &TaskStatus::ALL).await.unwrap() {
         let why = world.engine.why_task(&nth(plan, row.task.position)).await.unwrap();
         rests &= match (row.task.status, why.cause) {
-            (_, "interrupted" | "approval" | "paused" | "frozen") => inbox.iter().any(|item| item.plan == *plan),
-            (_, "locked") => inbox.iter().any(|item| why.text.contains(&format!("of plan {} ", item.plan))),
-            (_, "planPaused" | "planInterrupted" | "planReady") => inbox.iter().any(|item| item.plan == *plan),
+            (_, "interrupted" | "approval" | "paused" | "frozen") => {
+                inbox.iter().any(|item| item.plan.as_ref() == Some(plan))
+            }
+            (_, "locked") => {
+                inbox.iter().any(|item| why.text.contains(&format!("of plan {} ", item.plan.as_ref().unwrap())))
+            }
+            (_, "planPaused" | "planInterrupted" | "planReady") => {
+                inbox.iter().any(|item| item.plan.as_ref() == Some(plan))
+            }
             // A slot of its plan is taken by something that was interrupted.
-            (_, "slot") => inbox.iter().any(|item| item.plan == *plan && item.kind == Kind::InterruptedTask),
+            (_, "slot") => {
+                inbox.iter().any(|item| item.plan.as_ref() == Some(plan) && item.kind == Kind::InterruptedTask)
+            }
             (status, _) => !status.is_active() && row.control.start.is_none(),
         };
     }

@@ -220,6 +220,8 @@ async fn engine(state: &Arc<dyn State>, locks: &Arc<dyn Locks>, script: &Arc<Scr
         instance: Engine::new_instance(),
         state: Arc::clone(state),
         locks: Arc::clone(locks),
+        queues: None,
+        triggers: None,
         actions: Actions::new(setup).unwrap(),
         clock: Arc::new(SystemClock),
         options,

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use windlass_core::failure::FailureKind;
 use windlass_core::json::Json;
 use windlass_core::stage::{Approval, Handler, Sleep};
 

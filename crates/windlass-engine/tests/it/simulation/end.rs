@@ -122,7 +122,7 @@ impl World {
         for PlanRow { plan, .. } in self.open_plans().await {
             let view = self.engine().view_plan(&plan.id).await.unwrap();
             let waits = view.interrupted || plan.status == PlanStatus::Paused;
-            if waits && !items.iter().any(|item| item.task.is_none() && item.plan == plan.id) {
+            if waits && !items.iter().any(|item| item.task.is_none() && item.plan.as_ref() == Some(&plan.id)) {
                 self.truth.wrong(format_args!("plan {} is {} and not in the inbox", plan.id, plan.status));
             }
         }

@@ -82,6 +82,7 @@ impl World {
             retry_limit: [0, 1, 3][dice.usize(..3)],
             outage: [OnOutage::Degrade, OnOutage::Degrade, OnOutage::Hold, OnOutage::Fail][dice.usize(..4)],
             drain_ms: [0, 500, 3_000][dice.usize(..3)],
+            ..Options::default()
         };
         let weather = Weather {
             lost: [0, 5, 30][dice.usize(..3)],
@@ -128,6 +129,8 @@ impl World {
             instance,
             state: net.clone(),
             locks: net,
+            queues: None,
+            triggers: None,
             actions: Actions::new(setup).unwrap(),
             clock: Arc::new(move || now.plus(u64::try_from(began.elapsed().as_millis()).unwrap())),
             options: self.options.clone(),

@@ -1,0 +1,66 @@
+//! A job on a queue, and its result: how a worker in any language is a stage.
+
+use windlass_core::failure::FailureKind;
+use windlass_core::job::JobStatus;
+use windlass_core::stage;
+
+use super::template::Rendering;
+use super::{Ended, Told, Trouble};
+use crate::command::Caller;
+use crate::error::Error;
+use crate::job::handle::{JobFailed, outcome};
+use crate::job::{Handle, Queues, Waited};
+
+pub(super) async fn run(
+    queues: Option<&Queues>,
+    job: &stage::Job,
+    told: &Told,
+    rendering: Rendering<'_>,
+) -> Result<Ended, Trouble> {
+    let queues = queues.ok_or_else(|| Trouble::hopeless(FailureKind::Stage, NO_STORE))?;
+    let payload = rendering.json("payload", &job.payload)?;
+    drop(rendering);
+    let mut new = queues.job(job.queue.clone(), Some(payload));
+    new.tenant = Some(told.tenant.clone());
+    // The same stage with the same payload is the same job, also after a crash; another payload is another job.
+    new.key = Some(format!("{}/{:016x}", told.idempotency_key(), new.digest()));
+    let mut handle = queues.submit(new).await.map_err(trouble)?;
+    again_if_failed(queues, &mut handle).await.map_err(trouble)?;
+    match handle.wait(None).await.map_err(trouble)? {
+        Waited::Ended(job) => match outcome(&job) {
+            Ok(result) => Ok(Ended::Done(Some(result))),
+            Err(failed @ JobFailed::Cancelled) => {
+                Err(Trouble::hopeless(FailureKind::Stage, format!("job {}: {failed}", job.id)))
+            }
+            Err(failed) => Err(Trouble::stage(format!("job {}: {failed}", job.id))),
+        },
+        Waited::TimedOut => Err(Trouble::stage("the job did not end".to_owned())),
+    }
+}
+
+/// Why a job or a trigger cannot be.
+pub(crate) const NO_STORE: &str = "this instance has no store for jobs or triggers (WL-5006)";
+
+/// A stage that is tried again, or run again after a retry, meets its job of before: if that is dead, it is given
+/// another chance.
+async fn again_if_failed(queues: &Queues, handle: &mut Handle) -> Result<(), Error> {
+    if !handle.is_old() || handle.now().await?.status != JobStatus::Failed {
+        return Ok(());
+    }
+    let by = crate::ENGINE.parse().map_err(|_| Error::Invalid("the engine has no name".to_owned()))?;
+    // Somebody else may have requeued it in between: then it is not FAILED any more, and that is as good.
+    match queues.requeue(handle.id(), &Caller::new(by)).await {
+        Ok(_) | Err(Error::Store(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn trouble(error: Error) -> Trouble {
+    match error {
+        // What was asked for will not become right by itself.
+        Error::Invalid(_) | Error::Store(windlass_core::port::Refusal::Invalid(_)) => {
+            Trouble::hopeless(FailureKind::Stage, error.to_string())
+        }
+        error => Trouble::stage(error.to_string()),
+    }
+}
