@@ -2,9 +2,6 @@
 //! while somebody else took its task up, has every late write refused when it wakes: by the store, and by a target that
 //! remembers fences. The processes are the example `puppet`.
 
-#[expect(dead_code, reason = "the store's own tests need more of it")]
-#[path = "../../../windlass-store-postgres/tests/it/server.rs"]
-mod server;
 mod target;
 
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-use crate::{puppet, setting};
+use crate::{puppet, server, setting};
 use target::{Gate, Run, Target};
 
 const ROUNDS: u32 = 50;
