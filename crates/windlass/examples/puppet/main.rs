@@ -57,6 +57,9 @@ async fn play(script: &Script, store: &str, effects: &Path, first: bool) {
     let stage = Stage::set(stores, effects, lease_ms).await;
     let plan = script.create(&stage.windlass).await.unwrap();
     println!("created {plan}");
+    if !first {
+        person::until_the_dead_are_gone(&stage.windlass).await;
+    }
     person::see_through(script, &stage, kinds).await;
     if first {
         story::check(script, &stage.windlass).await;

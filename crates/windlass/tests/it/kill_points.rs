@@ -7,6 +7,7 @@
 
 mod check;
 mod person;
+mod place;
 pub(crate) mod script;
 mod watch;
 
@@ -16,13 +17,13 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use windlass::Windlass;
 use windlass::core::port::PAGE_MAX;
 use windlass::core::port::state::{Filter, Row, State, TaskRow};
 use windlass::core::task::status::Statuses;
-use windlass::engine::clock::{Clock, SystemClock};
+use windlass::open::Stores;
 
-use crate::{puppet, server, setting, text};
+use crate::{puppet, setting, text};
+use place::Place;
 use script::{BACK, FORTH, PAUSE, Script, Stage};
 use watch::Watched;
 
@@ -138,7 +139,8 @@ fn campaign(store: Store, script: &'static Script) -> Outcome {
     let mut total = Outcome::default();
     for round in 0..times() {
         for moment in moments(store) {
-            let one = every_write(|write| die_and_recover(store, script, &[&fault(moment, write, round)]));
+            let one =
+                every_write(store, |place, write| die_and_recover(place, script, &[&fault(moment, write, round)]));
             println!("{store:?} {} {moment}: {one:?}", script.name);
             // Creation, claim, grant, and a boundary for each stage of each tenant, at least.
             assert!(one.kills >= 12, "{moment}: {one:?}");
@@ -155,11 +157,11 @@ fn recoveries(store: Store) {
     let times = times();
     for script in script::ALL {
         for round in 0..times {
-            let one = every_write(|write| {
+            let one = every_write(store, |place, write| {
                 // In a campaign the first death comes elsewhere in every round; the moments take turns.
                 let first = format!("after:{}", 7 + round % 15);
                 let moment = moments(store)[(write + round) as usize % moments(store).len()];
-                die_and_recover(store, script, &[&first, &fault(moment, write, round)])
+                die_and_recover(place, script, &[&first, &fault(moment, write, round)])
             });
             println!("{store:?} {} killed again: {one:?}", script.name);
             assert!(one.kills >= 10, "{}: {one:?}", script.name);
@@ -168,14 +170,14 @@ fn recoveries(store: Store) {
 }
 
 /// Tries writes in their order, several at once, until the script has no more of them.
-fn every_write(one: impl Fn(u32) -> Outcome + Sync) -> Outcome {
+fn every_write(store: Store, one: impl Fn(&Place, u32) -> Outcome + Sync) -> Outcome {
     let (next, unharmed) = (AtomicU32::new(1), AtomicU32::new(0));
     let work = || {
-        let mut total = Outcome::default();
+        let (place, mut total) = (Place::new(store), Outcome::default());
         while unharmed.load(Ordering::SeqCst) < UNHARMED {
             let write = next.fetch_add(1, Ordering::SeqCst);
             assert!(write < WRITES_MAX, "the script never ended unharmed");
-            let outcome = one(write);
+            let outcome = one(&place, write);
             unharmed.fetch_add(u32::from(outcome.kills == 0), Ordering::SeqCst);
             total.add(outcome);
         }
@@ -201,31 +203,37 @@ struct Story {
 }
 
 /// A process that dies at its write, perhaps another, and what comes after them.
-fn die_and_recover(store: Store, script: &'static Script, faults: &[&str]) -> Outcome {
+fn die_and_recover(place: &Place, script: &'static Script, faults: &[&str]) -> Outcome {
     let folder = tempfile::tempdir().unwrap();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let store = match store {
-        Store::Embedded => format!("embedded:{}", folder.path().join("store").display()),
-        Store::Postgres => runtime.block_on(server::schema()).url,
-    };
-    let effects = folder.path().join("effects");
+    let (store, effects) = (place.fresh(folder.path()), folder.path().join("effects"));
     let mut story =
         Story { script, store, effects, found: vec![(0, Vec::new())], faults: format!("{} {faults:?}", script.name) };
-    let mut outcome = Outcome::default();
+    let mut outcome = Outcome { kills: 1, ..Outcome::default() };
     for (number, fault) in faults.iter().enumerate() {
-        let Some(inside) = story.process(fault, number == 0, &runtime) else {
+        let Some((inside, said)) = story.process(fault, number == 0) else {
             // Only who dies at the last of its faults has been killed where it should.
             return Outcome::default();
         };
         outcome.inside = u32::from(inside);
+        place.until_alone();
+        place.runtime.block_on(async {
+            let stores = script::opened(&story.store).await;
+            let rows = tasks(&*stores.state).await;
+            check::acknowledged(&story.faults, &said, &rows);
+            story.found.push((lines(&story.effects).len(), rows));
+            if number + 1 == faults.len() {
+                story.recover(&stores).await;
+            }
+        });
     }
-    runtime.block_on(story.recover());
-    Outcome { kills: 1, twice: check::effects(&story), ..outcome }
+    outcome.twice = check::effects(&story);
+    outcome
 }
 
 impl Story {
-    /// Lets one process die; says whether before the answer of its write, or nothing if it came to its end unharmed.
-    fn process(&mut self, fault: &str, first: bool, runtime: &tokio::runtime::Runtime) -> Option<bool> {
+    /// Lets one process die; says whether before the answer of its write, and what it said before, or nothing if it came to its
+    /// end unharmed.
+    fn process(&self, fault: &str, first: bool) -> Option<(bool, String)> {
         let mut puppet = Command::new(puppet());
         puppet.args(["script", self.script.name, &self.store]).arg(&self.effects);
         puppet.arg(if first { "first" } else { "next" }).env("WINDLASS_FAULT", fault).stdin(Stdio::null());
@@ -239,16 +247,13 @@ impl Story {
         }
         let signal = output.status.signal();
         assert!(signal.is_some_and(|signal| DEADLY.contains(&signal)), "{faults}: {}\n{said}{err}", output.status);
-        let rows = runtime.block_on(async { tasks(&*script::opened(&self.store).await.state).await });
-        check::acknowledged(faults, &said, &rows);
-        self.found.push((lines(&self.effects).len(), rows));
-        Some(!err.contains(TOO_LATE))
+        Some((!err.contains(TOO_LATE), said))
     }
 
     /// The last process: it looks, it waits for people, and with them it comes to the end.
-    async fn recover(&self) {
+    async fn recover(&self, stores: &Stores) {
         let (script, fault) = (self.script, &self.faults);
-        let (watched, stores) = Watched::over(&script::opened(&self.store).await, |_| {});
+        let (watched, stores) = Watched::over(stores, |_| {});
         let stage = Stage::set(stores, &self.effects, LEASE_MS).await;
         let windlass = &stage.windlass;
         let (before, found) = self.found.last().unwrap();
@@ -256,9 +261,9 @@ impl Story {
         assert_eq!(known, !found.is_empty(), "{fault}: a plan and its tasks are created in one step");
 
         let still = async {
-            until_the_dead_are_gone(windlass).await;
+            person::until_the_dead_are_gone(windlass).await;
             let looks = watched.looks();
-            until(|| watched.looks() >= looks + 5).await;
+            until(|| watched.looks() >= looks + 3).await;
         };
         assert!(tokio::time::timeout(PATIENCE, still).await.is_ok(), "{fault}: it does not look, or the dead live");
         assert_eq!(lines(&self.effects).len(), *before, "{fault}: something ran without a person");
@@ -293,20 +298,6 @@ async fn tasks(state: &dyn State) -> Vec<TaskRow> {
         other => panic!("{other:?} is no task"),
     };
     page.items.into_iter().map(task).collect()
-}
-
-/// Waits until no lease runs but this instance's.
-async fn until_the_dead_are_gone(windlass: &Windlass) {
-    loop {
-        let page = windlass.list(&Filter::Instances, None, PAGE_MAX).await.unwrap();
-        let now = SystemClock.now();
-        let alive = page.items.iter().filter(|row| matches!(row, Row::Instance(row) if row.until > now)).count();
-        if alive == 1 {
-            return;
-        }
-        // sleep: a lease ends by the clock and without a word.
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }
 
 /// Waits for something that another task of the runtime does.

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use windlass::Windlass;
 use windlass::core::event::Fact;
-use windlass::core::port::state::TaskRow;
+use windlass::core::port::PAGE_MAX;
+use windlass::core::port::state::{Filter, Row, TaskRow};
 use windlass::core::task::Cause;
 use windlass::core::task::command::{Command, Retry, RetryFrom};
 use windlass::core::task::status::TaskStatus;
 use windlass::engine::Error;
+use windlass::engine::clock::{Clock, SystemClock};
 use windlass::engine::command::Done;
 use windlass::engine::command::plan::Verb;
 use windlass::engine::command::task::{Order, Which};
@@ -32,7 +34,7 @@ pub(crate) async fn see_through(script: &Script, stage: &Stage, kinds: &[Kind]) 
             answer(script, windlass, item, &items, &tasks).await;
         }
         if script.name == PAUSE.name {
-            pause(stage, &tasks).await;
+            pause(stage, &items, &tasks).await;
         }
         if script.taken_back.is_some() {
             for row in tasks.iter().filter(|row| row.task.status == TaskStatus::Completed) {
@@ -43,7 +45,7 @@ pub(crate) async fn see_through(script: &Script, stage: &Stage, kinds: &[Kind]) 
             return;
         }
         // Locks are given back without an event, and a lease ends without one: look again now and then.
-        drop(tokio::time::timeout(Duration::from_millis(20), news.recv()).await);
+        drop(tokio::time::timeout(Duration::from_millis(50), news.recv()).await);
     }
 }
 
@@ -54,6 +56,21 @@ async fn is_over(script: &Script, windlass: &Windlass) -> bool {
     ended
         && tasks.iter().all(|row| row.task.status == last && row.control.start.is_none())
         && windlass.stores().locks.list(None, 10).await.unwrap().items.is_empty()
+}
+
+/// Waits until no lease runs but this instance's.
+pub(crate) async fn until_the_dead_are_gone(windlass: &Windlass) {
+    loop {
+        let page = windlass.list(&Filter::Instances, None, PAGE_MAX).await.unwrap();
+        let now = SystemClock.now();
+        let lives = |row: &Row| match row {
+            Row::Instance(row) if row.id != *windlass.instance() => row.until.since(now),
+            _ => 0,
+        };
+        let Some(left_ms) = page.items.iter().map(lives).max().filter(|left_ms| *left_ms > 0) else { return };
+        // sleep: a lease ends by the clock and without a word.
+        tokio::time::sleep(Duration::from_millis(left_ms)).await;
+    }
 }
 
 /// What a person does about it.
@@ -67,12 +84,7 @@ async fn answer(script: &Script, windlass: &Windlass, item: &Item, inbox: &[Item
         }
         // When everything of it has come to rest.
         (Kind::PausedPlan, _) => {
-            let rests = |row: &TaskRow| {
-                let interrupted =
-                    |item: &Item| item.kind == Kind::InterruptedTask && item.task.as_ref() == Some(&row.task.id);
-                row.task.status != TaskStatus::Running || inbox.iter().any(interrupted)
-            };
-            if tasks.iter().all(rests) {
+            if !tasks.iter().any(|row| runs(row, inbox)) {
                 done(windlass.plan(&item.plan, Verb::Resume, &ann()).await);
             }
             return;
@@ -91,7 +103,7 @@ async fn answer(script: &Script, windlass: &Windlass, item: &Item, inbox: &[Item
 }
 
 /// Asks for the pauses of the script, once each, and then lets the stages go on to see that they were asked.
-async fn pause(stage: &Stage, tasks: &[TaskRow]) {
+async fn pause(stage: &Stage, inbox: &[Item], tasks: &[TaskRow]) {
     let windlass = &stage.windlass;
     let rests = windlass.task_history(&Which::Task(task_id(0))).await.unwrap();
     let plan = windlass.plan_history(&plan_id()).await.unwrap();
@@ -103,10 +115,16 @@ async fn pause(stage: &Stage, tasks: &[TaskRow]) {
     }
     if plan.iter().any(|event| matches!(event.fact, Fact::PlanPaused)) {
         gate = 2;
-    } else if tasks.iter().all(|row| row.task.stage == Some(1) && row.task.status == TaskStatus::Running) {
+    } else if tasks.iter().all(|row| row.task.stage == Some(1) && runs(row, inbox)) {
         done(windlass.plan(&plan_id(), Verb::Pause, &ann()).await);
     }
     stage.gate.send_if_modified(|open| std::mem::replace(open, gate.max(*open)) < gate);
+}
+
+/// RUNNING, and somebody alive runs it.
+fn runs(row: &TaskRow, inbox: &[Item]) -> bool {
+    let interrupted = |item: &Item| item.kind == Kind::InterruptedTask && item.task.as_ref() == Some(&row.task.id);
+    row.task.status == TaskStatus::Running && row.control.start.is_none() && !inbox.iter().any(interrupted)
 }
 
 fn order(position: u32, command: Command) -> Order {

@@ -174,7 +174,7 @@ fn options(lease_ms: u64) -> Options {
     Options {
         lease_ms,
         beat_ms: lease_ms / 6,
-        scan_ms: 20,
+        scan_ms: 50,
         lock_renew_ms: 100,
         janitor_ms: 100,
         retry_limit: 0,
