@@ -77,12 +77,12 @@ fn postgres_whoever_is_killed_going_forth_leaves_everything_to_people() {
 
 #[test]
 fn postgres_whoever_is_killed_taking_back_leaves_everything_to_people() {
-    campaign(Store::Postgres, &BACK);
+    in_turn(Store::Postgres, &BACK);
 }
 
 #[test]
 fn postgres_whoever_is_killed_around_a_pause_leaves_everything_to_people() {
-    campaign(Store::Postgres, &PAUSE);
+    in_turn(Store::Postgres, &PAUSE);
 }
 
 #[test]
@@ -144,12 +144,29 @@ fn campaign(store: Store, script: &'static Script) -> Outcome {
             println!("{store:?} {} {moment}: {one:?}", script.name);
             // Creation, claim, grant, and a boundary for each stage of each tenant, at least.
             assert!(one.kills >= 12, "{moment}: {one:?}");
-            let inside = !matches!(*moment, "during" | "torn") || one.inside * 3 >= one.kills;
+            let inside = !matches!(*moment, "during" | "torn") || one.inside * 4 >= one.kills;
             assert!(inside, "{moment}: most kills came when the write was over: {one:?}");
             total.add(one);
         }
     }
     total
+}
+
+/// Kills a process at every write of a script, once, at moments that take turns: a server makes each kill three times as long. The
+/// long campaign has all of them.
+fn in_turn(store: Store, script: &'static Script) {
+    if times() > 1 {
+        campaign(store, script);
+        return;
+    }
+    let one =
+        every_write(store, |place, write| die_and_recover(place, script, &[&fault(turn(store, write), write, 0)]));
+    println!("{store:?} {}: {one:?}", script.name);
+    assert!(one.kills >= 12, "{one:?}");
+}
+
+fn turn(store: Store, write: u32) -> &'static str {
+    moments(store)[write as usize % moments(store).len()]
 }
 
 /// Kills a process, and then the next one, at every write that it makes to recover.
@@ -160,7 +177,7 @@ fn recoveries(store: Store) {
             let one = every_write(store, |place, write| {
                 // In a campaign the first death comes elsewhere in every round; the moments take turns.
                 let first = format!("after:{}", 7 + round % 15);
-                let moment = moments(store)[(write + round) as usize % moments(store).len()];
+                let moment = turn(store, write + round);
                 die_and_recover(place, script, &[&first, &fault(moment, write, round)])
             });
             println!("{store:?} {} killed again: {one:?}", script.name);
