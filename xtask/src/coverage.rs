@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::postgres::Server;
 use crate::setup::{LLVM_COV, LLVM_TOOLS, NEXTEST, POSTGRES, TARPAULIN};
 use crate::step::Cmd;
+use crate::test::FAULT;
 
 const PERCENT_MIN: f64 = 80.0;
 
@@ -24,6 +25,8 @@ const WITH_LLVM_COV: Cmd = Cmd::new(&[
     "--workspace",
     "--exclude",
     "xtask",
+    "--features",
+    FAULT,
     "--json",
     "--summary-only",
     "--output-path",
@@ -40,6 +43,8 @@ const WITH_TARPAULIN: Cmd = Cmd::new(&[
     "--workspace",
     "--exclude",
     "xtask",
+    "--features",
+    FAULT,
     "--engine",
     "llvm",
     "--follow-exec",

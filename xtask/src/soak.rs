@@ -9,10 +9,13 @@ use anyhow::Result;
 use crate::postgres::Server;
 use crate::setup;
 use crate::step::{Cmd, shown};
+use crate::test::FAULT;
 
 /// Campaigns are known by their names.
-const CAMPAIGNS: &str =
-    "test(soak) | test(crash) | test(random) | test(simulation) | test(kill_points) | test(stopped_holder)";
+const CAMPAIGNS: &str = "test(soak) | test(crash) | test(random) | test(simulation) | test(stopped_holder)";
+
+/// Processes that end themselves: no release build can, so these run as they do in `cargo xtask test`.
+const KILLS: &str = "test(kill_points)";
 
 const SOAK: Cmd = Cmd::with_env(
     &[("WINDLASS_SOAK", "1")],
@@ -34,6 +37,26 @@ const SOAK: Cmd = Cmd::with_env(
     ],
 );
 
+const SOAK_KILLS: Cmd = Cmd::with_env(
+    &[("WINDLASS_SOAK", "1")],
+    &[
+        "cargo",
+        "nextest",
+        "run",
+        "--package",
+        "windlass",
+        "--features",
+        FAULT,
+        "--profile",
+        "soak",
+        "--no-fail-fast",
+        "--no-tests",
+        "fail",
+        "-E",
+        KILLS,
+    ],
+);
+
 const LIST: Cmd = Cmd::new(&[
     "cargo",
     "nextest",
@@ -50,16 +73,33 @@ const LIST: Cmd = Cmd::new(&[
     CAMPAIGNS,
 ]);
 
+const LIST_KILLS: Cmd = Cmd::new(&[
+    "cargo",
+    "nextest",
+    "list",
+    "--package",
+    "windlass",
+    "--features",
+    FAULT,
+    "--profile",
+    "soak",
+    "--message-format",
+    "oneline",
+    "-E",
+    KILLS,
+]);
+
 pub(crate) fn run(root: &Path) -> Result<()> {
     setup::NEXTEST.meet(root)?;
     setup::POSTGRES.meet(root)?;
-    let campaigns = LIST.read(root)?;
+    let campaigns = LIST.read(root)? + &LIST_KILLS.read(root)?;
     let begun = Instant::now();
     let server = Server::start()?;
-    let done = SOAK.run_with(root, Some(server.env()));
+    // One that fails does not keep the other from running.
+    let done = [SOAK, SOAK_KILLS].map(|campaign| campaign.run_with(root, Some(server.env())));
     for line in campaigns.lines().filter(|line| !line.is_empty()) {
         println!("{line}");
     }
     eprintln!("{} campaigns in {}", campaigns.lines().count(), shown(begun.elapsed()));
-    done
+    done.into_iter().collect()
 }

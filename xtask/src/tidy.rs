@@ -3,6 +3,7 @@
 
 mod arrows;
 mod errors;
+mod features;
 mod links;
 mod rust;
 mod scenarios;
@@ -29,6 +30,7 @@ const CHECKS: &[Check] = &[
     Check { name: "scenario list", run: scenarios::check },
     Check { name: "error pages", run: errors::check },
     Check { name: "settings", run: settings::check },
+    Check { name: "features", run: features::check },
     Check { name: "words", run: words::check },
     Check { name: "links", run: links::check },
 ];

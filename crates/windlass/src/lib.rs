@@ -4,6 +4,8 @@
 pub mod bench;
 mod builder;
 pub mod cli;
+#[cfg(feature = "fault")]
+pub mod fault;
 pub mod open;
 pub mod settings;
 

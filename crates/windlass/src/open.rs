@@ -103,6 +103,10 @@ pub enum OpenError {
     /// PostgreSQL.
     #[error(transparent)]
     Postgres(#[from] windlass_store_postgres::OpenError),
+    /// What a test said is not understood.
+    #[cfg(feature = "fault")]
+    #[error(transparent)]
+    Fault(#[from] crate::fault::BadFault),
 }
 
 /// Opens the store at `url`.
@@ -123,6 +127,8 @@ pub async fn open(url: &StoreUrl, settings: &Settings) -> Result<Stores, OpenErr
             stores(Postgres::open(url, &options).await?)
         }
     };
+    #[cfg(feature = "fault")]
+    let both = crate::fault::armed(both, url)?;
     Ok(both)
 }
 

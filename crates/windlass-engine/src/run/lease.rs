@@ -46,11 +46,12 @@ pub(crate) async fn keep(engine: Arc<Shared>) {
 /// store did not answer.
 async fn beat(engine: &Shared, whole: bool) -> bool {
     Counts::add(&engine.counts.calls);
-    let asked = Instant::now();
     let tellings = engine.tellings.load(Ordering::Relaxed);
     match engine.state.beat(&engine.instance, engine.options.lease_ms).await {
         Ok(beat) => {
-            *locked(&engine.store_clock) = Some((asked, beat.until.minus(engine.options.lease_ms)));
+            // Dated by the answer: this clock may be behind the store's, and is never ahead of it. Whose lease is over here is
+            // over there too, so nothing of the dead is taken in between.
+            *locked(&engine.store_clock) = Some((Instant::now(), beat.until.minus(engine.options.lease_ms)));
             let was_down = engine.health.down_since().is_some();
             engine.store_is_up();
             tell_attempts(engine, &beat, tellings);

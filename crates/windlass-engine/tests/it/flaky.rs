@@ -1,7 +1,8 @@
 //! A store that fails on command: before it does what it is told, or after it, with the answer lost.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use windlass_core::by::{By, Reason};
@@ -27,6 +28,8 @@ pub(crate) struct Flaky {
     keeps: AtomicBool,
     /// How often locks were given back.
     releases: AtomicU32,
+    /// How long a beat is on its way to the store.
+    beats_take_ms: AtomicU64,
 }
 
 impl Flaky {
@@ -41,7 +44,13 @@ impl Flaky {
             commits: AtomicU32::new(0),
             keeps: AtomicBool::new(false),
             releases: AtomicU32::new(0),
+            beats_take_ms: AtomicU64::new(0),
         }
+    }
+
+    /// From now on beats are this long on their way.
+    pub(crate) fn beats_take(&self, ms: u64) {
+        self.beats_take_ms.store(ms, Ordering::SeqCst);
     }
 
     /// Nothing is answered, nothing is done.
@@ -136,6 +145,8 @@ impl State for Flaky {
     }
 
     async fn beat(&self, instance: &InstanceId, lease_ms: u64) -> Result<Beat, PortError> {
+        // sleep: the way is what the test is about; nothing waits for it to be over.
+        tokio::time::sleep(Duration::from_millis(self.beats_take_ms.load(Ordering::SeqCst))).await;
         self.state()?.beat(instance, lease_ms).await
     }
 

@@ -4,6 +4,7 @@ use windlass_core::plan::PlanStatus;
 use windlass_core::refused::RefusedCode;
 use windlass_core::task::command::{Command, RetryFrom};
 use windlass_core::task::status::TaskStatus;
+use windlass_engine::Options;
 use windlass_engine::command::plan::Verb;
 use windlass_engine::query::inbox::Kind;
 
@@ -45,6 +46,25 @@ async fn a_restart_moves_nothing_and_the_inbox_names_what_was_interrupted() {
     assert_eq!(world.script.of("other").len(), world.script.take().len());
     assert_eq!(world.engine.tasks_of(&id, &TaskStatus::ALL).await.unwrap(), rows);
     assert_eq!(world.plan_events(&id).await, events);
+}
+
+#[tokio::test]
+async fn a_quick_restart_moves_nothing_however_long_a_beat_is_on_its_way() {
+    let options = Options { tasks_max: 1, ..brief() };
+    let (mut world, flaky) = World::flaky(options).await;
+    world.script.shut("acme/a");
+    // There is room in the plan for both, and in the instance for one: the other is ready when the process dies.
+    let id = world.start(&plan_of("", &["a"], &["acme", "blue"])).await;
+    world.script.entered("acme/a").await;
+    world.engine.kill();
+    // While the lease of the dead runs; when it is over, the new one hears of the store's clock late.
+    flaky.beats_take(150);
+    world.engine = world.another().await;
+    until("the plan is interrupted", async || world.engine.view_plan(&id).await.unwrap().interrupted).await;
+    let other = world.start(&plan(3, &["other"])).await;
+    world.until_plan(&other, PlanStatus::Completed).await;
+    assert_eq!(world.script.of("blue"), Vec::<String>::new());
+    assert_eq!(world.why("blue").await.cause, "planInterrupted");
 }
 
 #[tokio::test]

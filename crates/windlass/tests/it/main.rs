@@ -11,10 +11,10 @@ mod examples;
 mod kill_points;
 mod plan;
 mod readme;
+#[expect(dead_code, reason = "the store's own tests need more of it")]
+#[path = "../../../windlass-store-postgres/tests/it/server.rs"]
+mod server;
 mod stopped_holder;
-
-// What a puppet and its test share is written for both.
-use kill_points::fault;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -2,9 +2,6 @@
 //! while somebody else took its task up, has every late write refused when it wakes: by the store, and by a target that
 //! remembers fences. The processes are the example `puppet`.
 
-#[expect(dead_code, reason = "the store's own tests need more of it")]
-#[path = "../../../windlass-store-postgres/tests/it/server.rs"]
-mod server;
 mod target;
 
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-use crate::{puppet, setting};
+use crate::{puppet, server, setting};
 use target::{Gate, Run, Target};
 
 const ROUNDS: u32 = 50;
@@ -111,7 +108,7 @@ fn two_processes_that_want_one_tenant_have_it_one_after_the_other() {
     let mut won = [0, 0];
     for round in 0..rounds(RACES, SOAK_RACES) {
         let plans = [format!("race-{round}-one"), format!("race-{round}-two")];
-        target.hold(Gate::End);
+        target.hold(Gate::End, format!("race-{round}-"));
         for (instance, plan) in both.iter_mut().zip(&plans) {
             instance.tell(&format!("create {plan} acme"));
         }
@@ -165,7 +162,8 @@ fn a_holder_that_slept_beyond_its_lease_has_every_late_write_refused() {
 fn sleep_and_wake(round: u32, target: &Target, both: &mut [Instance; 2], late: &mut Late) {
     let plan = format!("sleep-{round}");
     // Before its effect, or after it and just before the boundary.
-    target.hold(if round.is_multiple_of(2) { Gate::Begin } else { Gate::End });
+    let key = format!("{plan}/");
+    target.hold(if round.is_multiple_of(2) { Gate::Begin } else { Gate::End }, &key);
     assert_eq!(both[(round / 4 % 2) as usize].ask(&format!("create {plan} acme")), format!("created {plan}"));
     let sleeper = target.held(PATIENCE);
     let [one, two] = both;
@@ -176,7 +174,7 @@ fn sleep_and_wake(round: u32, target: &Target, both: &mut [Instance; 2], late: &
     // It wakes while the other is in the stage, or when everything is over.
     let inside = (round / 2).is_multiple_of(2);
     if inside {
-        target.hold(Gate::End);
+        target.hold(Gate::End, &key);
     }
     assert_eq!(new.ask(&format!("retry {plan}")), "asked");
     let winner = match inside {

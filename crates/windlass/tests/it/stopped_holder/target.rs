@@ -48,8 +48,9 @@ struct Log {
     /// Who is between begin and end, and under which fence.
     inside: Vec<Run>,
     overlaps: Vec<(Run, Run)>,
-    /// Where the next run that comes by is held.
-    hold: Option<Gate>,
+    /// Where the next run that comes by is held, and how its key begins: who was stopped in an earlier round may still be on
+    /// its way.
+    hold: Option<(Gate, String)>,
     /// Who is held there.
     held: Option<Run>,
 }
@@ -133,7 +134,7 @@ impl Target {
     /// Leave to go on, now or when the test gives it.
     fn pass(&self, run: &Run, gate: Gate) -> &'static str {
         let mut log = self.lock();
-        if log.hold == Some(gate) {
+        if log.hold.as_ref().is_some_and(|(at, key)| *at == gate && run.key.starts_with(key)) {
             log.hold = None;
             log.held = Some(run.clone());
             self.log.1.notify_all();
@@ -148,9 +149,9 @@ impl Target {
         self.log.0.lock().unwrap()
     }
 
-    /// The next run that comes to this gate waits there.
-    pub(crate) fn hold(&self, gate: Gate) {
-        self.lock().hold = Some(gate);
+    /// The next run that comes to this gate, and whose key begins so, waits there.
+    pub(crate) fn hold(&self, gate: Gate, key: impl Into<String>) {
+        self.lock().hold = Some((gate, key.into()));
     }
 
     /// Waits until a run is held.
