@@ -4,7 +4,7 @@
 
 #[expect(dead_code, reason = "the store's own tests need more of it")]
 #[path = "../../../windlass-store-postgres/tests/it/server.rs"]
-mod server;
+pub(crate) mod server;
 mod target;
 
 use std::io::{BufRead, BufReader, Write};
