@@ -132,6 +132,7 @@ pub(crate) const ADD_OPS: &str = "INSERT INTO operation (op_id, digest, version,
      SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::timestamptz[], $6::text[])";
 pub(crate) const STATE_CHANGED: &str = "SELECT windlass_changed('state')";
 pub(crate) const BOUNDARY: &str = include_str!("sql/boundary.sql");
+pub(crate) const ASK: &str = include_str!("sql/ask.sql");
 
 // --- taking, beating, forgetting ---
 
