@@ -15,8 +15,8 @@ use crate::cell::{Cells, Stamp, json, params, signed};
 use crate::pool::{Call, Pool};
 use crate::sql;
 
-/// Steps in one statement, at most.
-pub(super) const STEPS_MAX: usize = 256;
+/// Steps in one statement, at most. More are no faster, and everybody who shares it waits longer.
+pub(super) const STEPS_MAX: usize = 128;
 
 /// Whether the statement can write such a step at all.
 pub(super) fn fits(step: &Step) -> bool {
