@@ -8,44 +8,42 @@ CREATE FUNCTION windlass_acquire(p_tenants text[], p_plans text[], p_tasks text[
 #variable_conflict use_column
 DECLARE
     v_now timestamptz;
-    v_last numeric;
-    v_granted text[];
+    v_granted bigint;
+    -- The fences of this call are larger than this, and no others are.
+    v_base numeric;
 BEGIN
     PERFORM 1 FROM tenant_lock WHERE tenant_id = ANY (p_tenants) ORDER BY tenant_id FOR UPDATE;
     v_now := windlass_now(p_ahead_ms);
-    WITH granted AS (
-        INSERT INTO tenant_lock AS l (tenant_id, plan_id, task_id, fence, acquired_at, expires_at)
-        SELECT w.tenant_id, w.plan_id, w.task_id, 0, v_now, windlass_later(v_now, w.ttl_ms)
-        FROM unnest(p_tenants, p_plans, p_tasks, p_ttl_ms) AS w(tenant_id, plan_id, task_id, ttl_ms)
-        WHERE NOT EXISTS (SELECT 1 FROM tenant_freeze f WHERE f.tenant_id = w.tenant_id)
-        ORDER BY w.tenant_id
-        ON CONFLICT (tenant_id) DO UPDATE SET
-            plan_id = excluded.plan_id, task_id = excluded.task_id,
-            acquired_at = CASE WHEN l.expires_at > v_now THEN l.acquired_at ELSE v_now END,
-            expires_at = excluded.expires_at
-        WHERE l.task_id = excluded.task_id OR l.expires_at <= v_now
-        RETURNING l.tenant_id
-    )
-    SELECT coalesce(array_agg(tenant_id), '{}') INTO v_granted FROM granted;
+    -- What is granted has no fence yet; nobody else sees that.
+    INSERT INTO tenant_lock AS l (tenant_id, plan_id, task_id, fence, acquired_at, expires_at)
+    SELECT w.tenant_id, w.plan_id, w.task_id, 0, v_now, windlass_later(v_now, w.ttl_ms)
+    FROM unnest(p_tenants, p_plans, p_tasks, p_ttl_ms) AS w(tenant_id, plan_id, task_id, ttl_ms)
+    WHERE NOT EXISTS (SELECT 1 FROM tenant_freeze f WHERE f.tenant_id = w.tenant_id)
+    ORDER BY w.tenant_id
+    ON CONFLICT (tenant_id) DO UPDATE SET
+        plan_id = excluded.plan_id, task_id = excluded.task_id, fence = 0,
+        acquired_at = CASE WHEN l.expires_at > v_now THEN l.acquired_at ELSE v_now END,
+        expires_at = excluded.expires_at
+    WHERE l.task_id = excluded.task_id OR l.expires_at <= v_now;
+    GET DIAGNOSTICS v_granted = ROW_COUNT;
     -- The one row that everybody shares comes last, and only for what is granted.
-    IF cardinality(v_granted) > 0 THEN
+    IF v_granted > 0 THEN
         UPDATE fence_counter
-        SET last = greatest(last + 1, trunc(extract(epoch FROM clock_timestamp()) * 1000000)) + cardinality(v_granted) - 1
-        RETURNING last INTO v_last;
-        UPDATE tenant_lock l SET fence = v_last - cardinality(v_granted) + g.nth
+        SET last = greatest(last + 1, trunc(extract(epoch FROM clock_timestamp()) * 1000000)) + v_granted - 1
+        RETURNING last - v_granted INTO v_base;
+        UPDATE tenant_lock l SET fence = v_base + g.nth
         FROM (
             SELECT w.tenant_id, row_number() OVER (ORDER BY w.nth) AS nth
             FROM unnest(p_tenants) WITH ORDINALITY AS w(tenant_id, nth)
-            JOIN unnest(v_granted) AS granted(tenant_id) ON granted.tenant_id = w.tenant_id
+            JOIN tenant_lock n ON n.tenant_id = w.tenant_id AND n.fence = 0
         ) g
         WHERE l.tenant_id = g.tenant_id;
     END IF;
     RETURN QUERY
-    SELECT w.nth, g.tenant_id IS NOT NULL, l.plan_id, l.task_id, l.fence::text, l.acquired_at, l.expires_at,
+    SELECT w.nth, coalesce(l.fence > v_base, false), l.plan_id, l.task_id, l.fence::text, l.acquired_at, l.expires_at,
            f.by, f.reason, f.frozen_at
     FROM unnest(p_tenants) WITH ORDINALITY AS w(tenant_id, nth)
-    LEFT JOIN unnest(v_granted) AS g(tenant_id) ON g.tenant_id = w.tenant_id
-    LEFT JOIN tenant_lock l ON l.tenant_id = w.tenant_id AND l.expires_at > v_now
+    LEFT JOIN tenant_lock l ON l.tenant_id = w.tenant_id AND (l.expires_at > v_now OR l.fence > v_base)
     LEFT JOIN tenant_freeze f ON f.tenant_id = w.tenant_id
     ORDER BY w.nth;
 END

@@ -63,21 +63,27 @@ macro_rules! tenant_columns {
     };
 }
 
-// --- transactions ---
+// --- sessions and transactions ---
+
+/// Every statement goes by keys, through an index. A plan is made once for a connection, often while the tables are
+/// still empty; without this it would read them whole for as long as nobody has analysed them.
+pub(crate) const SESSION: &str = "SET plan_cache_mode = force_generic_plan; SET jit = off; SET enable_seqscan = off; \
+     SET enable_hashjoin = off; SET enable_mergejoin = off";
 
 pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 /// Several statements that see one moment.
 pub(crate) const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-// --- what a commit reads, in the order in which everybody locks: plans, tenants, tasks ---
+// --- what a commit reads, in the order in which everybody locks: plans, tenants, tasks. Ids from two places are
+// one array: with OR no index would do ---
 
 macro_rules! lock_plans {
     ($how:literal) => {
         concat!(
             "SELECT ",
             plan_columns!(),
-            " FROM plan_state_projection p WHERE p.plan_id = ANY ($1) OR p.plan_id IN \
-             (SELECT plan_id FROM task_state_projection WHERE task_id = ANY ($2)) ORDER BY p.plan_id FOR ",
+            " FROM plan_state_projection p WHERE p.plan_id = ANY (ARRAY(SELECT unnest($1::text[]) UNION ALL \
+             SELECT plan_id FROM task_state_projection WHERE task_id = ANY ($2))) ORDER BY p.plan_id FOR ",
             $how
         )
     };
@@ -85,15 +91,15 @@ macro_rules! lock_plans {
 pub(crate) const LOCK_PLANS: &str = lock_plans!("UPDATE");
 pub(crate) const SHARE_PLANS: &str = lock_plans!("SHARE");
 pub(crate) const LOCK_TENANTS: &str = "SELECT tenant_id, fence::text, latest_task_id, started_task_id \
-     FROM tenant_state WHERE tenant_id = ANY ($1) OR tenant_id IN \
-     (SELECT tenant_id FROM task_state_projection WHERE task_id = ANY ($2)) ORDER BY tenant_id FOR UPDATE";
+     FROM tenant_state WHERE tenant_id = ANY (ARRAY(SELECT unnest($1::text[]) UNION ALL \
+     SELECT tenant_id FROM task_state_projection WHERE task_id = ANY ($2))) ORDER BY tenant_id FOR UPDATE";
 pub(crate) const LOCK_TASKS: &str = concat!(
     "SELECT ",
     task_columns!("t"),
     " FROM task_state_projection t WHERE t.task_id = ANY ($1) ORDER BY t.task_id FOR UPDATE"
 );
-pub(crate) const LEASES_OF_TASKS: &str = "SELECT instance_id, lease_until FROM instance WHERE instance_id IN \
-     (SELECT owner FROM task_state_projection WHERE task_id = ANY ($1)) OR instance_id = $2";
+pub(crate) const LEASES_OF_TASKS: &str = "SELECT instance_id, lease_until FROM instance WHERE instance_id = \
+     ANY (ARRAY(SELECT owner FROM task_state_projection WHERE task_id = ANY ($1) UNION ALL SELECT $2::text))";
 pub(crate) const OPS: &str = "SELECT op_id, digest, version, seq, at, answer FROM operation WHERE op_id = ANY ($1)";
 pub(crate) const GONE: &str = "SELECT plan_id FROM plan_gone WHERE plan_id = ANY ($1)";
 pub(crate) const NOW: &str = "SELECT windlass_now($1)";
@@ -126,6 +132,7 @@ pub(crate) const ADD_OPS: &str = "INSERT INTO operation (op_id, digest, version,
      SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::timestamptz[], $6::text[])";
 pub(crate) const STATE_CHANGED: &str = "SELECT windlass_changed('state')";
 pub(crate) const BOUNDARY: &str = include_str!("sql/boundary.sql");
+pub(crate) const ASK: &str = include_str!("sql/ask.sql");
 
 // --- taking, beating, forgetting ---
 

@@ -2,6 +2,7 @@
 //! away does not leave it half-way.
 
 mod apply;
+mod ask;
 mod boundary;
 mod commit;
 pub(crate) mod group;

@@ -50,6 +50,9 @@ enum Bench {
     /// What `bench store` kills.
     #[command(hide = true)]
     Child(bench::reopen::Child),
+    /// Another instance of `bench plan`.
+    #[command(hide = true)]
+    Instance,
 }
 
 #[derive(Args)]
@@ -85,6 +88,9 @@ struct BenchPlan {
     /// Only the workloads whose name holds this; the machine's limit is always measured.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+    /// Compare this many instances, each in its own process, with one; 2 on a server unless given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16))]
+    instances: Option<u32>,
     /// Exit with 3 when a bar is missed.
     #[arg(long)]
     strict: bool,
@@ -120,6 +126,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Plan(Plan::Check { file }) => check(&file),
         Command::Bench(Bench::Child(child)) => bench::reopen::child(&child, &settings).map(|()| ExitCode::SUCCESS),
+        Command::Bench(Bench::Instance) => bench::plan::instance(&settings).map(|()| ExitCode::SUCCESS),
         Command::Bench(Bench::Store(args)) => {
             let scale = if args.quick { bench::Scale::QUICK } else { bench::Scale::FULL };
             let scale = bench::Scale { tasks: args.tasks.unwrap_or(scale.tasks), ..scale };
@@ -135,7 +142,15 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Bench(Bench::Plan(args)) => {
             let scale = if args.quick { bench::plan::Scale::QUICK } else { bench::plan::Scale::FULL };
             let url = args.store.as_deref().map(str::parse).transpose().context("--store")?;
-            let rows = bench::plan::run(url.as_ref(), scale, args.only.as_deref(), &settings, &mut show(args.output))?;
+            let setup = bench::plan::Setup {
+                url: url.as_ref(),
+                scale,
+                only: args.only.as_deref(),
+                instances: args.instances,
+                config: cli.config.as_deref(),
+                settings: &settings,
+            };
+            let rows = bench::plan::run(setup, &mut show(args.output))?;
             Ok(judged(&rows, args.strict))
         }
     }

@@ -27,6 +27,13 @@ pub enum StoreUrl {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
+impl Secret {
+    /// The whole of it, for whoever is to connect.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
 impl fmt::Display for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scheme, rest) = self.0.split_once("://").unwrap_or(("postgres", ""));

@@ -51,6 +51,8 @@ pub(crate) enum Sweep {
 
 /// Sweeps over a plan until nothing is left to do, at most.
 const SWEEPS_MAX: u32 = 50;
+/// Tasks of a sweep that are written together.
+const SWEEP_STEPS: usize = 100;
 
 impl Shared {
     /// Does what is wanted of a plan, and carries it to its tasks.
@@ -312,11 +314,18 @@ impl Shared {
         })
     }
 
-    /// Refusals are for the next look: somebody else moved those tasks.
-    async fn commit_sweep(&self, steps: Vec<Step>) -> Result<bool, Error> {
-        if steps.is_empty() {
-            return Ok(false);
+    /// Refusals are for the next look: somebody else moved those tasks. A few at a time: while they are written,
+    /// their owners wait.
+    async fn commit_sweep(&self, mut steps: Vec<Step>) -> Result<bool, Error> {
+        let some = !steps.is_empty();
+        while !steps.is_empty() {
+            let rest = steps.split_off(steps.len().min(SWEEP_STEPS));
+            self.commit_swept(std::mem::replace(&mut steps, rest)).await?;
         }
+        Ok(some)
+    }
+
+    async fn commit_swept(&self, steps: Vec<Step>) -> Result<(), Error> {
         Counts::add(&self.counts.calls);
         let answers = self.state.commit(&steps).await?;
         for (step, answer) in steps.into_iter().zip(answers) {
@@ -334,7 +343,7 @@ impl Shared {
                 self.tell(step.events, stepped.seq, true);
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Until when these instances' leases run.

@@ -56,6 +56,10 @@ impl Queue {
 
 /// Tasks taken in one call.
 const TAKE_MAX: usize = 500;
+/// A look that took less needs no rest after it …
+const REST_MIN: Duration = Duration::from_millis(1);
+/// … and no rest is longer.
+const REST_MAX: Duration = Duration::from_millis(20);
 /// A task whose tenant is locked looks again after this long, should no wake-up reach it.
 const LOCKED_MS: u64 = 15_000;
 
@@ -68,8 +72,13 @@ pub(crate) async fn dispatch(engine: Arc<Shared>) {
             engine.queue.wake.notified().await;
             continue;
         }
+        let asked = Instant::now();
         match take(&engine, room.min(TAKE_MAX), &mut mark).await {
-            Ok(taken) if taken.rows.is_empty() => wait(&engine, mark).await,
+            Ok(taken) if taken.rows.is_empty() => {
+                let looked = asked.elapsed();
+                wait(&engine, mark).await;
+                rest(looked).await;
+            }
             Ok(taken) => engine.begin(taken).await,
             Err(error @ PortError::Unavailable(_)) => {
                 engine.queue.unheard.store(true, Ordering::Relaxed);
@@ -143,6 +152,14 @@ async fn take_named(engine: &Shared, named: Vec<TaskId>) -> Result<Vec<TaskRow>,
         }
     }
     Ok(rows)
+}
+
+/// Under load every boundary of every instance wakes, and mostly for nothing: where looks are slow, what has woken
+/// gathers before the next one.
+async fn rest(looked: Duration) {
+    if looked >= REST_MIN {
+        tokio::time::sleep(looked.min(REST_MAX)).await;
+    }
 }
 
 async fn wait(engine: &Shared, mark: Mark) {

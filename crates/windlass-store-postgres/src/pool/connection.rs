@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -14,6 +15,10 @@ use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Row, Statement};
 
 use super::Call;
 use crate::error::{Failure, said};
+use crate::sql;
+
+/// How long a new connection may take to be set up.
+const SET_UP: Duration = Duration::from_secs(5);
 
 pub(crate) struct Connection {
     client: Client,
@@ -35,7 +40,11 @@ pub(crate) async fn connect(config: &Config) -> Result<Connection, String> {
             tracing::warn!(why = said(&error), "a connection to PostgreSQL ended");
         }
     });
-    Ok(Connection::new(client, driver.abort_handle()))
+    let connection = Connection::new(client, driver.abort_handle());
+    match tokio::time::timeout(SET_UP, connection.batch(sql::SESSION)).await {
+        Ok(set) => set.map(|()| connection).map_err(|error| said(&error)),
+        Err(_) => Err("PostgreSQL let us in and then did not answer".to_owned()),
+    }
 }
 
 /// A connection that hears what is notified on `channel`: `heard` counts. It ends when the server does.

@@ -7,6 +7,7 @@ use windlass_core::checkpoint::Checkpoint;
 use windlass_core::event::Event;
 use windlass_core::port::PortError;
 use windlass_core::port::state::{CheckpointPut, Step, Stepped, TaskPut, Writer};
+use windlass_core::task::status::Statuses;
 
 use super::row;
 use super::write::columns;
@@ -14,8 +15,8 @@ use crate::cell::{Cells, Stamp, json, params, signed};
 use crate::pool::{Call, Pool};
 use crate::sql;
 
-/// Steps in one statement, at most.
-pub(super) const STEPS_MAX: usize = 256;
+/// Steps in one statement, at most. More are no faster, and everybody who shares it waits longer.
+pub(super) const STEPS_MAX: usize = 128;
 
 /// Whether the statement can write such a step at all.
 pub(super) fn fits(step: &Step) -> bool {
@@ -78,7 +79,7 @@ fn call(steps: &[&Step], ahead_ms: i64) -> Result<Call, PortError> {
         row.1.task.plan.to_string(),
         i64::from(row.1.task.position),
         Stamp(row.1.task.created_at),
-        standings(row.1),
+        standings(row.1.from),
         writer(row.0),
         fence(row.0),
         row.0.op.id.to_string(),
@@ -124,8 +125,8 @@ fn call(steps: &[&Step], ahead_ms: i64) -> Result<Call, PortError> {
 }
 
 /// `,RUNNING,PAUSED,`: where the task may stand.
-fn standings(put: &TaskPut) -> String {
-    put.from.iter().fold(",".to_owned(), |all, status| all + status.name() + ",")
+pub(super) fn standings(from: Statuses) -> String {
+    from.iter().fold(",".to_owned(), |all, status| all + status.name() + ",")
 }
 
 fn writer(step: &Step) -> Option<String> {

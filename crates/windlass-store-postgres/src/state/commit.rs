@@ -9,7 +9,7 @@ use windlass_core::port::state::{Step, Stepped, Writer};
 use windlass_core::port::{PortError, Refusal};
 
 use super::world::{OpEntry, PlanEntry, TaskEntry, TenantEntry, World};
-use super::{boundary, row, write};
+use super::{ask, boundary, row, write};
 use crate::cell::{Cells, params};
 use crate::error::Failure;
 use crate::pool::{Call, Pool, Tx};
@@ -21,34 +21,50 @@ pub(super) struct Committed {
     pub(super) wakes: bool,
 }
 
-/// Steps of one call, in order: runs of boundaries in one trip each, the rest between them.
+/// Steps of one call, in order: runs of boundaries and of requests in one trip each, the rest between them.
 pub(super) async fn in_order(pool: &Pool, steps: &[Step], ahead_ms: i64) -> Result<Committed, PortError> {
     let mut all = Committed { answers: Vec::with_capacity(steps.len()), wakes: false };
     let mut rest = steps;
     while !rest.is_empty() {
-        let run = boundary::run_of(rest);
-        let part = match run {
-            0 => {
-                let odd = rest.iter().position(boundary::fits).unwrap_or(rest.len()).max(1);
-                let part = judged(pool, &rest[..odd], ahead_ms).await?;
-                rest = &rest[odd..];
-                part
-            }
-            _ => {
-                let part = boundaries(pool, &rest[..run].iter().collect::<Vec<_>>(), ahead_ms).await?;
-                rest = &rest[run..];
-                part
-            }
+        let (run, asked) = (boundary::run_of(rest), ask::run_of(rest));
+        let odd = || {
+            let fits = |n: &usize| boundary::run_of(&rest[*n..]) > 0 || ask::run_of(&rest[*n..]) > 0;
+            (1..rest.len()).find(fits).unwrap_or(rest.len())
         };
+        let (part, length) = match (run, asked) {
+            (0, 0) => {
+                let odd = odd();
+                (judged(pool, &rest[..odd], ahead_ms).await?, odd)
+            }
+            (0, _) => {
+                let steps: Vec<_> = rest[..asked].iter().collect();
+                let written = ask::commit(pool, &steps, ahead_ms).await?;
+                let wakes = !written.is_empty();
+                (completed(pool, &steps, written, wakes, ahead_ms).await?, asked)
+            }
+            (_, _) => (boundaries(pool, &rest[..run].iter().collect::<Vec<_>>(), ahead_ms).await?, run),
+        };
+        rest = &rest[length..];
         all.answers.extend(part.answers);
         all.wakes |= part.wakes;
     }
     Ok(all)
 }
 
-/// Boundaries, each task and tenant once. What the statement leaves alone is judged in full.
+/// Boundaries, each task and tenant once.
 pub(super) async fn boundaries(pool: &Pool, steps: &[&Step], ahead_ms: i64) -> Result<Committed, PortError> {
-    let (mut written, mut wakes) = boundary::commit(pool, steps, ahead_ms).await?;
+    let (written, wakes) = boundary::commit(pool, steps, ahead_ms).await?;
+    completed(pool, steps, written, wakes, ahead_ms).await
+}
+
+/// What a statement has written of these steps, and the rest: what it left alone is judged in full.
+async fn completed(
+    pool: &Pool,
+    steps: &[&Step],
+    mut written: HashMap<usize, Stepped>,
+    mut wakes: bool,
+    ahead_ms: i64,
+) -> Result<Committed, PortError> {
     let left: Vec<Step> = (0..steps.len()).filter(|n| !written.contains_key(n)).map(|n| steps[n].clone()).collect();
     let mut judged = match left.is_empty() {
         true => Vec::new().into_iter(),

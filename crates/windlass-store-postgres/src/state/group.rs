@@ -43,7 +43,11 @@ pub(super) async fn commit(inner: &Arc<Inner>, step: Step) -> Answer {
     let (answer, answered) = oneshot::channel();
     {
         let mut queue = inner.group.queue();
-        queue.waiting.push_back(Waiting { step, answer });
+        // Whoever gives its task up has waited before, when it learned that it is to; and others wait for its slot.
+        match step.tasks.iter().any(|put| put.task.owner.is_none()) {
+            true => queue.waiting.push_front(Waiting { step, answer }),
+            false => queue.waiting.push_back(Waiting { step, answer }),
+        }
         if queue.under_way < UNDER_WAY_MAX {
             queue.under_way += 1;
             tokio::spawn(carry(Arc::clone(inner)));

@@ -1,5 +1,9 @@
 //! `windlass bench plan`: whole plans through the engine, beside what the store does without it.
 
+mod instances;
+
+pub use instances::instance;
+
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -37,27 +41,49 @@ pub struct Scale {
     pub alone: u32,
     /// How long a raw limit is measured.
     pub run: Duration,
+    /// Rounds of those plans by one instance before several are compared with it, and again after them.
+    pub rounds: u32,
 }
 
 impl Scale {
     /// What figures are quoted from.
-    pub const FULL: Scale = Scale { plans: 100, tasks: 10_000, alone: 5_000, run: Duration::from_secs(3) };
+    pub const FULL: Scale = Scale { plans: 100, tasks: 10_000, alone: 5_000, run: Duration::from_secs(3), rounds: 4 };
     /// A look.
-    pub const QUICK: Scale = Scale { plans: 10, tasks: 500, alone: 200, run: Duration::from_millis(300) };
+    pub const QUICK: Scale = Scale { plans: 10, tasks: 500, alone: 200, run: Duration::from_millis(300), rounds: 1 };
 }
 
-/// Measures everything, or `only` the workloads whose name holds that, on the store at `url` (an embedded one in a
-/// temporary folder unless given), and hands each row to `show` as it comes.
-pub fn run(
-    url: Option<&StoreUrl>,
-    scale: Scale,
-    only: Option<&str>,
-    settings: &Settings,
-    show: &mut dyn FnMut(&Row),
-) -> anyhow::Result<Vec<Row>> {
+/// What to measure, and with what.
+#[derive(Debug, Clone, Copy)]
+pub struct Setup<'a> {
+    /// The store; an embedded one in a temporary folder unless given.
+    pub url: Option<&'a StoreUrl>,
+    /// How much.
+    pub scale: Scale,
+    /// Only the workloads whose name holds this.
+    pub only: Option<&'a str>,
+    /// How many instances are compared with one; 2 unless given, where there can be more than one.
+    pub instances: Option<u32>,
+    /// Where the settings came from: other instances read them for themselves.
+    pub config: Option<&'a Path>,
+    /// The settings.
+    pub settings: &'a Settings,
+}
+
+/// Measures, and hands each row to `show` as it comes.
+pub fn run(setup: Setup<'_>, show: &mut dyn FnMut(&Row)) -> anyhow::Result<Vec<Row>> {
     let folder = tempfile::tempdir().context("no temporary folder")?;
     let here = StoreUrl::Embedded(folder.path().join("store"));
-    let bench = Bench { url: url.unwrap_or(&here), scale, settings, folder: folder.path() };
+    let Setup { url, scale, only, config, settings, .. } = setup;
+    let url = url.unwrap_or(&here);
+    let is_server = matches!(url, StoreUrl::Postgres(_));
+    let instances = setup.instances.unwrap_or(if is_server { 2 } else { 1 });
+    anyhow::ensure!(
+        instances == 1 || is_server,
+        "--instances {instances}: {url} is one process's alone; several instances need a server, --store postgres://…"
+    );
+    let run: String = folder.path().to_string_lossy().chars().filter(char::is_ascii_alphanumeric).collect();
+    let run = run.to_ascii_lowercase().split_off(run.len().saturating_sub(6));
+    let bench = Bench { url, scale, instances, config, settings, folder: folder.path(), run };
     let mut report = Report::new(show);
     let wanted = |workload: &str| only.is_none_or(|only| workload.contains(only));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -69,6 +95,9 @@ pub fn run(
         }
         if wanted(MANY) {
             report.add(bench.many().await?);
+        }
+        if instances > 1 && wanted(&bench.several_name()) {
+            report.add(bench.several().await?);
         }
         if wanted(LARGE) {
             report.add(bench.large().await?);
@@ -93,8 +122,19 @@ const PAUSE: &str = "pause of 1,000 tasks";
 struct Bench<'a> {
     url: &'a StoreUrl,
     scale: Scale,
+    instances: u32,
+    config: Option<&'a Path>,
     settings: &'a Settings,
     folder: &'a Path,
+    /// Tells the tenants of this run from those of another on the same store.
+    run: String,
+}
+
+/// How some plans of ten tasks of ten stages went.
+struct Round {
+    took: Duration,
+    /// Calls of the store by this instance.
+    calls: u64,
 }
 
 /// When each task's last stage ended, and how long until its next began.
@@ -111,6 +151,12 @@ impl Gaps {
         if let Some(before) = before {
             lock(&self.gaps).push(now - before);
         }
+    }
+
+    /// What was measured so far does not count.
+    fn forget(&self) {
+        lock(&self.last).clear();
+        lock(&self.gaps).clear();
     }
 
     fn row(&self, workload: &str, store: &str, concurrency: u32, stages: u64, took: Duration) -> anyhow::Result<Row> {
@@ -156,28 +202,19 @@ impl Bench<'_> {
             StoreUrl::Embedded(path) => StoreUrl::Embedded(path.with_file_name(name)),
             other => other.clone(),
         };
-        let stores = open(&url, self.settings).await?;
-        let gaps = Arc::clone(gaps);
-        let ends = Arc::clone(&gaps);
-        let slow = move |told: Told, _| {
-            let ends = Arc::clone(&ends);
-            async move {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-                lock(&ends.last).insert(told.task, Instant::now());
-                Ok(None)
-            }
-        };
-        let windlass = Windlass::builder()
-            .stores(stores)
-            .options(options)
-            .handler("nothing", move |told: Told, _| {
-                gaps.stage(&told);
-                std::future::ready(Ok(None))
-            })
-            .handler("ten-ms", slow)
-            .start()
-            .await?;
-        Ok(windlass)
+        start(&url, self.settings, options, gaps).await
+    }
+
+    fn plan_file(&self, name: &str, tasks: u32, stages: u32, action: &str, at_once: u32) -> anyhow::Result<PlanFile> {
+        let mut yaml = format!("plan: {name}\nmax_concurrency: {at_once}\nstages:\n");
+        for n in 0..stages {
+            writeln!(yaml, "  - {{ name: stage-{n}, {action} }}")?;
+        }
+        yaml += "tasks:\n";
+        for n in 0..tasks {
+            writeln!(yaml, "  - {{ tenant: {name}-{}-{n} }}", self.run)?;
+        }
+        parse(&yaml, Format::Yaml).map_err(|problems| anyhow::anyhow!("{problems}"))
     }
 
     async fn alone(&self, limit: &Row) -> anyhow::Result<Row> {
@@ -186,7 +223,7 @@ impl Bench<'_> {
         let began = Instant::now();
         let mut stages = 0;
         for n in 0..self.scale.alone.div_ceil(10) {
-            let plan = create(&windlass, &plan_file(&format!("alone-{n}"), 1, 10, "handler: nothing", 1)?).await?;
+            let plan = create(&windlass, &self.plan_file(&format!("alone-{n}"), 1, 10, "handler: nothing", 1)?).await?;
             until_ended(&windlass, &[plan]).await?;
             lock(&gaps.last).clear();
             stages += 10;
@@ -205,8 +242,22 @@ impl Bench<'_> {
     async fn many(&self) -> anyhow::Result<Row> {
         let gaps = Arc::new(Gaps::default());
         let windlass = self.start("many", self.options(), &gaps).await?;
-        let files = (0..self.scale.plans)
-            .map(|n| plan_file(&format!("many-{n}"), 10, 10, "handler: nothing", 10))
+        let Round { took, calls } = self.round(&windlass, "many", self.scale.plans).await?;
+        let stages = u64::from(self.scale.plans) * 100;
+        let row = gaps.row(MANY, self.store(), self.scale.plans * 10, stages, took)?;
+        let per_plan = calls as f64 / f64::from(self.scale.plans);
+        windlass.stop().await;
+        let (least, pass) = self.floor(row.per_s);
+        Ok(row.judged(
+            format!("{least} stages/s; {per_plan:.0} store calls a plan, budget 222"),
+            pass && per_plan <= 222.0,
+        ))
+    }
+
+    /// Plans of ten tasks of ten stages, started at once: from there to the end of the last.
+    async fn round(&self, windlass: &Windlass, name: &str, plans: u32) -> anyhow::Result<Round> {
+        let files = (0..plans)
+            .map(|n| self.plan_file(&format!("{name}-{n}"), 10, 10, "handler: nothing", 10))
             .collect::<anyhow::Result<Vec<_>>>()?;
         let mut plans = Vec::new();
         for file in &files {
@@ -222,18 +273,9 @@ impl Bench<'_> {
         while let Some(started) = starts.join_next().await {
             started??;
         }
-        until_ended(&windlass, &plans).await?;
+        until_ended(windlass, &plans).await?;
         let took = began.elapsed();
-        let calls = windlass.counts().calls.load(Ordering::Relaxed) - calls;
-        let stages = u64::from(self.scale.plans) * 100;
-        let row = gaps.row(MANY, self.store(), self.scale.plans * 10, stages, took)?;
-        let per_plan = calls as f64 / f64::from(self.scale.plans);
-        windlass.stop().await;
-        let (least, pass) = self.floor(row.per_s);
-        Ok(row.judged(
-            format!("{least} stages/s; {per_plan:.0} store calls a plan, budget 222"),
-            pass && per_plan <= 222.0,
-        ))
+        Ok(Round { took, calls: windlass.counts().calls.load(Ordering::Relaxed) - calls })
     }
 
     fn floor(&self, per_s: f64) -> (&'static str, bool) {
@@ -247,7 +289,7 @@ impl Bench<'_> {
         let gaps = Arc::new(Gaps::default());
         let windlass = self.start("large", self.options(), &gaps).await?;
         let tasks = self.scale.tasks;
-        let file = plan_file("large", tasks, 3, "handler: nothing", 1_000.min(tasks))?;
+        let file = self.plan_file("large", tasks, 3, "handler: nothing", 1_000.min(tasks))?;
         let plan = windlass.create(&file, false, &caller()?).await?.plan;
         let commits = windlass.counts().commits.load(Ordering::Relaxed);
         let began = Instant::now();
@@ -271,7 +313,7 @@ impl Bench<'_> {
         let windlass = self.start("waiting", options, &gaps).await?;
         let mut plans = Vec::new();
         for name in ["waiting-1", "waiting-2"] {
-            let file = plan_file(name, half, 1, "sleep: 1h", half)?;
+            let file = self.plan_file(name, half, 1, "sleep: 1h", half)?;
             plans.push(windlass.create(&file, false, &caller()?).await?.plan);
         }
         let mut resident = Vec::new();
@@ -293,7 +335,7 @@ impl Bench<'_> {
         let gaps = Arc::new(Gaps::default());
         let tasks = 1_000.min(self.scale.tasks);
         let windlass = self.start("pause", self.options(), &gaps).await?;
-        let plan = create(&windlass, &plan_file("pause", tasks, 100, "handler: ten-ms", tasks)?).await?;
+        let plan = create(&windlass, &self.plan_file("pause", tasks, 100, "handler: ten-ms", tasks)?).await?;
         until(&windlass, &plan, TaskStatus::Running, tasks).await?;
         let mut news = windlass.subscribe();
         let listener = std::thread::spawn(move || {
@@ -321,6 +363,8 @@ impl Bench<'_> {
             let at = paused.get(task).context("a task did not pause")?;
             timer.record(at.saturating_duration_since(*boundary));
         }
+        // Nobody is to find it in their inbox.
+        windlass.plan(&plan, Verb::Cancel, &caller()?).await?;
         windlass.stop().await;
         let row = Row { bench: "plan", ..timer.row(PAUSE, self.store(), tasks, "tasks", took) };
         let slowest = timer.slowest_us() / 1000.0;
@@ -329,20 +373,34 @@ impl Bench<'_> {
     }
 }
 
-fn caller() -> anyhow::Result<Caller> {
-    Ok(Caller::new("bench".parse()?))
+/// An instance on the store at `url`, with what the stages of the bench do.
+async fn start(url: &StoreUrl, settings: &Settings, options: Options, gaps: &Arc<Gaps>) -> anyhow::Result<Windlass> {
+    let stores = open(url, settings).await?;
+    let gaps = Arc::clone(gaps);
+    let ends = Arc::clone(&gaps);
+    let slow = move |told: Told, _| {
+        let ends = Arc::clone(&ends);
+        async move {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            lock(&ends.last).insert(told.task, Instant::now());
+            Ok(None)
+        }
+    };
+    let windlass = Windlass::builder()
+        .stores(stores)
+        .options(options)
+        .handler("nothing", move |told: Told, _| {
+            gaps.stage(&told);
+            std::future::ready(Ok(None))
+        })
+        .handler("ten-ms", slow)
+        .start()
+        .await?;
+    Ok(windlass)
 }
 
-fn plan_file(name: &str, tasks: u32, stages: u32, action: &str, at_once: u32) -> anyhow::Result<PlanFile> {
-    let mut yaml = format!("plan: {name}\nmax_concurrency: {at_once}\nstages:\n");
-    for n in 0..stages {
-        writeln!(yaml, "  - {{ name: stage-{n}, {action} }}")?;
-    }
-    yaml += "tasks:\n";
-    for n in 0..tasks {
-        writeln!(yaml, "  - {{ tenant: {name}-{n} }}")?;
-    }
-    parse(&yaml, Format::Yaml).map_err(|problems| anyhow::anyhow!("{problems}"))
+fn caller() -> anyhow::Result<Caller> {
+    Ok(Caller::new("bench".parse()?))
 }
 
 async fn create(windlass: &Windlass, file: &PlanFile) -> anyhow::Result<PlanId> {

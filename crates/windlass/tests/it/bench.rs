@@ -85,10 +85,41 @@ fn bench_plan_measures_only_what_it_is_asked_for_on_the_store_it_is_given() {
 }
 
 #[test]
+fn instances_beside_each_other_are_compared_with_one_and_each_has_its_part_of_the_work() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let store = runtime.block_on(crate::server::schema()).url;
+    let bench = ["bench", "plan", "--quick", "--store", &store, "--only", "instances", "-o", "json"];
+    for (asked, n) in [(vec![], 2), (vec!["--instances", "3"], 3)] {
+        let output = windlass(&[&bench[..], &asked[..]].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let out = text(&output.stdout);
+        let row: serde_json::Value = serde_json::from_str(out.lines().nth(1).unwrap()).unwrap();
+        assert_eq!(row["workload"], format!("{n} instances"), "{row}");
+        assert!(row["pass"].is_boolean() && row["per_s"].as_f64().unwrap() > 0.0, "{row}");
+        let bar = row["bar"].as_str().unwrap();
+        let (_, shares) = bar.split_once("done by each: ").unwrap();
+        assert_eq!(shares.split(", ").count(), n, "{bar}");
+    }
+    let alone = windlass(&[&bench[..], &["--instances", "1"]].concat());
+    assert_eq!(text(&alone.stdout).lines().count(), 1, "the machine's limit only: {}", text(&alone.stdout));
+}
+
+#[test]
+fn a_store_of_one_process_refuses_several_instances() {
+    for store in [&["--store", "memory:"][..], &[]] {
+        let output = windlass(&[&["bench", "plan", "--quick", "--instances", "2"], store].concat());
+        assert_eq!(output.status.code(), Some(1));
+        let said = text(&output.stderr);
+        assert!(said.contains("--instances 2") && said.contains("one process's alone"), "{said}");
+        assert!(output.stdout.is_empty(), "nothing is measured first");
+    }
+}
+
+#[test]
 fn the_help_of_a_bench_names_every_option() {
     for (bench, options) in [
         ("store", vec!["--folder", "--quick", "--tasks", "--only", "--strict", "--output", "--config"]),
-        ("plan", vec!["--store", "--quick", "--only", "--strict", "--output", "--config"]),
+        ("plan", vec!["--store", "--quick", "--only", "--instances", "--strict", "--output", "--config"]),
     ] {
         let output = windlass(&["bench", bench, "-h"]);
         let help = text(&output.stdout);
