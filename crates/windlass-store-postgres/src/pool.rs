@@ -184,6 +184,11 @@ impl Tx<'_> {
         Ok(rows)
     }
 
+    /// Sends `calls` in one go; their answers come in order.
+    pub(crate) async fn query(&self, calls: Vec<Call>) -> Result<Vec<Vec<Row>>, Failure> {
+        self.pool.within(&self.connection, self.connection.pipeline(&calls)).await
+    }
+
     /// Sends `calls` and the commit in one go.
     pub(crate) async fn commit(&self, mut calls: Vec<Call>) -> Result<Vec<Vec<Row>>, Failure> {
         calls.push(Call::bare("COMMIT"));

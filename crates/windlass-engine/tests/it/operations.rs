@@ -182,3 +182,25 @@ async fn a_lock_is_taken_away_once_under_one_key() {
     assert_eq!(world.engine.tenant(&tenant, Force::Release, &caller).await.unwrap(), first);
     assert!(world.view("acme").await.lock.is_some(), "the next holder keeps it");
 }
+
+#[tokio::test]
+async fn a_tenant_without_a_task_is_frozen_once_under_one_key() {
+    let world = World::new().await;
+    let tenant = "nobody".parse().unwrap();
+    let does = async |what, key: &str| world.engine.tenant(&tenant, what, &keyed("c", key)).await;
+    let frozen = does(Force::Freeze, "k1").await.unwrap();
+    assert_eq!((frozen.holder.is_some(), frozen.freeze.is_some()), (false, false));
+    let thawed = does(Force::Unfreeze, "k2").await.unwrap();
+    assert!(thawed.freeze.is_some(), "it says what it was");
+    assert_eq!(does(Force::Freeze, "k1").await.unwrap(), frozen, "the same again, the same answer");
+    let now = world.engine.tenant(&tenant, Force::Freeze, &dry()).await.unwrap();
+    assert_eq!(now.freeze, None, "and nothing was done");
+    for (what, key) in [(Force::Release, "k1"), (Force::Freeze, "k2")] {
+        let refused = does(what, key).await.unwrap_err();
+        assert_eq!(refused, Error::Store(Refusal::OpReused), "another request under the same key");
+    }
+    let start = world.engine.create(&file(&plan(1, &["acme"])), true, &keyed("c", "k1")).await.unwrap_err();
+    assert_eq!(start, Error::Store(Refusal::OpReused), "another operation under the same key");
+    let released = does(Force::Release, "k3").await.unwrap();
+    assert_eq!(does(Force::Release, "k3").await.unwrap(), released);
+}

@@ -19,8 +19,8 @@ use windlass::core::by::{By, Reason};
 use windlass::core::id::{InstanceId, TenantId};
 use windlass::core::lock::{Acquire, Held, Holder};
 use windlass::core::port::lock::{Force, Locks, Tenant};
-use windlass::core::port::state::{Beat, Filter, Key, Row, State, Step, Stepped, Take, TaskRow, Writer};
-use windlass::core::port::{Cursor, Each, Mark, PAGE_MAX, Page, PortError};
+use windlass::core::port::state::{Beat, Filter, Key, Op, Row, State, Step, Stepped, Take, TaskRow, Writer};
+use windlass::core::port::{Cursor, Each, Mark, PAGE_MAX, Page, PortError, Refusal};
 use windlass::core::task::status::Statuses;
 use windlass::core::time::Ms;
 use windlass::open::Stores;
@@ -215,8 +215,9 @@ impl Locks for Watched {
         what: Force,
         by: &By,
         reason: Option<&Reason>,
-    ) -> Result<Tenant, PortError> {
-        self.locks.force(tenant, what, by, reason).await
+        op: Option<&Op>,
+    ) -> Result<Result<Tenant, Refusal>, PortError> {
+        self.locks.force(tenant, what, by, reason, op).await
     }
 
     async fn load(&self, tenants: &[TenantId]) -> Result<Vec<Tenant>, PortError> {
