@@ -163,8 +163,14 @@ impl Attempt {
         let Some(begin) = begin else {
             return Err(Stop::Broken(format!("nothing was asked of the task, which is {}", self.task.status)));
         };
+        let retries = matches!(begin, Fact::TaskRetryStarted(_));
         let mut next = self.boundary(vec![begin]).await?;
         self.start = None;
+        if retries {
+            // Whoever draws a bar sees where it begins again, without waiting for the next beat.
+            let Task { id, completed, stages, .. } = &self.task;
+            self.engine.bus.tell(News::TaskProgress { task: id.clone(), completed: *completed, stages: *stages });
+        }
         if self.task.status.is_running() {
             next = match Box::pin(self.resume_point()).await? {
                 Point::Onward if next.is_some() => next,
