@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::event::Fact;
 use windlass_core::id::TenantId;
-use windlass_core::lock::Freeze;
+use windlass_core::lock::{Freeze, Holder};
 use windlass_core::port::lock::{Force, Tenant};
 use windlass_core::port::state::{Ask, CheckpointPut, Key, Row, Step, TaskRow, TenantRow, Writer};
 use windlass_core::port::{PortError, Refusal};
@@ -50,6 +50,9 @@ impl Shared {
         if let (Some(fact), Some(row)) = (fact, &latest) {
             self.note(row, fact, caller).await?;
         }
+        if let (Force::Release, Some(holder)) = (what, &before.holder) {
+            self.revoke(holder, caller).await?;
+        }
         if what == Force::Freeze
             && let Some(row) = latest.filter(|row| row.task.status == TaskStatus::Running)
         {
@@ -94,6 +97,26 @@ impl Shared {
         if let Ok(stepped) = self.commit_one(&step).await? {
             self.tell(vec![event], stepped.seq, true);
         }
+        Ok(())
+    }
+
+    /// Whoever runs the task that held the lock is told, wherever that is. One that does not run has nothing to stop.
+    async fn revoke(&self, holder: &Holder, caller: &Caller) -> Result<(), Error> {
+        let from = Statuses::of(&[TaskStatus::Running, TaskStatus::RollingBack]);
+        let ask = Ask { task: holder.task.clone(), from, request: Request::Revoke(holder.fence) };
+        let step = Step {
+            op: self.op(),
+            by: Writer::Person(caller.by.clone()),
+            plan: None,
+            tasks: Vec::new(),
+            checkpoint: CheckpointPut::Keep,
+            ask: Some(ask),
+            events: Vec::new(),
+            answer: None,
+        };
+        // Refused: it has ended, or was never there.
+        drop(self.commit_one(&step).await?);
+        self.asked.notify_one();
         Ok(())
     }
 

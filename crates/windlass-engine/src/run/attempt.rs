@@ -63,6 +63,9 @@ pub(super) enum Stop {
     Leaving,
 }
 
+/// Why an attempt stops that was told so while it ran.
+pub(super) const NOT_ITS_OWN: &str = "somebody else owns the task, or its tenant lock was taken away";
+
 /// What is found once the attempt's fence stands.
 enum Point {
     /// Work goes on.
@@ -217,6 +220,9 @@ impl Attempt {
     async fn commit_boundary(&mut self, facts: Vec<Fact>) -> Result<Option<At>, Stop> {
         if Instant::now() >= *locked(&self.lock_end) {
             return Err(Stop::LockRanOut);
+        }
+        if self.signal.look(|signal| signal.is_lost(self.fence)) {
+            return Err(Stop::Lost(NOT_ITS_OWN.to_owned()));
         }
         let now = self.engine.clock.now();
         let mut task = self.task.clone();

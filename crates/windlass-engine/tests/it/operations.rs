@@ -7,11 +7,12 @@ use windlass_core::port::lock::Force;
 use windlass_core::task::Cause;
 use windlass_core::task::command::{Command, RetryFrom};
 use windlass_core::task::status::TaskStatus;
-use windlass_engine::Error;
+use windlass_engine::bus::News;
 use windlass_engine::command::plan::Verb;
 use windlass_engine::command::{Caller, IdempotencyKey};
+use windlass_engine::{Error, Options};
 
-use crate::world::{World, by, calm, file, of, order, plan, plan_of, refused, retry, until};
+use crate::world::{PATIENCE, World, by, calm, file, of, order, plan, plan_of, refused, retry, until};
 
 fn keyed(credential: &str, key: &str) -> Caller {
     let key = Some(IdempotencyKey { credential: credential.into(), key: key.into() });
@@ -203,4 +204,28 @@ async fn a_tenant_without_a_task_is_frozen_once_under_one_key() {
     assert_eq!(start, Error::Store(Refusal::OpReused), "another operation under the same key");
     let released = does(Force::Release, "k3").await.unwrap();
     assert_eq!(does(Force::Release, "k3").await.unwrap(), released);
+}
+
+#[tokio::test]
+async fn a_lock_that_is_taken_away_stops_its_holder_at_once_wherever_it_runs() {
+    // Neither a beat nor a scan nor a renewal comes while this runs: only a wake-up can tell.
+    let options = Options { lease_ms: 3_600_000, beat_ms: 1_200_000, scan_ms: 60_000, ..calm() };
+    let world = World::with(options).await;
+    world.script.shut("acme/a");
+    world.start(&plan(2, &["acme"])).await;
+    world.script.entered("acme/a").await;
+    let mut news = world.engine.subscribe();
+    let other = world.another().await;
+    let before = other.tenant(&"acme".parse().unwrap(), Force::Release, &by("carl")).await.unwrap();
+    assert!(before.holder.is_some());
+    let told = async { while !matches!(news.recv().await.unwrap(), News::TaskLost { .. }) {} };
+    assert!(tokio::time::timeout(PATIENCE, told).await.is_ok(), "it was never told");
+    world.until_interrupted("acme").await;
+    assert_eq!(world.engine.running() + other.running(), 0);
+    assert_eq!(world.view("acme").await.task.completed, 0, "nothing more was written");
+    // A person decides, and the next attempt is not bothered by what happened to the last.
+    world.script.let_go("acme/a");
+    world.task("acme", retry(RetryFrom::Checkpoint)).await.unwrap();
+    let view = world.until_task("acme", TaskStatus::Completed).await;
+    assert!(view.control.is_empty(), "{:?}", view.control);
 }
