@@ -108,7 +108,9 @@ impl Windlass {
     }
 
     /// Waits until the plan has ended, or until nothing of it moves any more without a person; at most `limit`.
-    /// `None` when the time is over. A task that was interrupted is waited for: somebody may retry it.
+    /// `None` when the time is over. A plan that is RUNNING in the answer waits for a person: its tasks are paused, want
+    /// an approval or were interrupted, which `why_plan` counts and `inbox` lists. With `recovery: auto`, interrupted
+    /// tasks are waited for: an instance takes them up.
     pub async fn wait(&self, plan: &PlanId, limit: Duration) -> Result<Option<PlanView>, Error> {
         let end = tokio::time::Instant::now() + limit;
         // Before looking: what happens while we look is not missed.
