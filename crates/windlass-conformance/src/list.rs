@@ -115,6 +115,7 @@ scenarios! { $
         a_persons_repeat_long_after_is_answered_as_before,
         a_repeated_take_and_beat_change_nothing,
         repeated_lock_calls_are_safe,
+        a_forced_lock_is_done_once_under_its_operation,
     }
     restart::{
         every_kind_of_row_is_there_after_a_restart,

@@ -24,9 +24,9 @@ use windlass_core::lock::{Acquire, Freeze, Held, Holder};
 use windlass_core::plan::spec::{PlanSpec, TaskSpec};
 use windlass_core::port::lock::{Force, Locks, Tenant};
 use windlass_core::port::state::{
-    Beat, Filter, InstanceRow, Key, OpRow, PlanRow, Row, State, Step, Stepped, Take, TaskRow, TenantRow,
+    Beat, Filter, InstanceRow, Key, Op, OpRow, PlanRow, Row, State, Step, Stepped, Take, TaskRow, TenantRow,
 };
-use windlass_core::port::{BATCH_MAX, Cursor, Each, Mark, PAGE_MAX, Page, PortError};
+use windlass_core::port::{BATCH_MAX, Cursor, Each, Mark, PAGE_MAX, Page, PortError, Refusal};
 use windlass_core::time::Ms;
 
 /// When the model's clock stands: in 2023.
@@ -175,10 +175,19 @@ impl Locks for Model {
         what: Force,
         by: &By,
         reason: Option<&Reason>,
-    ) -> Result<Tenant, PortError> {
-        let before = self.data().force(tenant, what, by, reason, self.now());
+        op: Option<&Op>,
+    ) -> Result<Result<Tenant, Refusal>, PortError> {
+        let mut data = self.data();
+        let kept = op.and_then(|op| data.ops.get(&op.id).map(|kept| Tenant::answered(op, kept)));
+        if let Some(answer) = kept {
+            return Ok(answer);
+        }
+        let before = data.force(tenant, what, by, reason, self.now());
+        if let Some(op) = op {
+            data.ops.insert(op.id.clone(), before.kept(op, self.now()));
+        }
         self.locks_moved();
-        Ok(before)
+        Ok(Ok(before))
     }
 
     async fn load(&self, tenants: &[TenantId]) -> Result<Vec<Tenant>, PortError> {

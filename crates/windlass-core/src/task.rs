@@ -151,6 +151,9 @@ pub struct Control {
     /// Begin this when an instance has room.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Start>,
+    /// The tenant lock of this fence was taken away: the attempt under it stops at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked: Option<Fence>,
 }
 
 /// Why a task waits to be handed out: in the order in which it is.
@@ -219,6 +222,8 @@ pub enum Request {
     Skip(Skip),
     /// See [`Control::start`].
     Start(Start),
+    /// See [`Control::revoked`].
+    Revoke(Fence),
 }
 
 impl Control {
@@ -229,6 +234,7 @@ impl Control {
             Request::Unpause => self.pause = None,
             Request::Cancel(hold) => self.cancel = Some(hold),
             Request::Skip(skip) => self.skip = Some(skip),
+            Request::Revoke(fence) => self.revoked = Some(fence),
             // Asked of a task at rest: what was wanted of an attempt that a crash ended does not
             // carry over to the next one.
             Request::Start(start) => *self = Control { start: Some(start), ..Control::default() },
@@ -241,7 +247,7 @@ impl Control {
     #[must_use]
     pub fn after(self, from: TaskStatus, to: TaskStatus, begun: bool) -> Control {
         match to.is_running() {
-            true if begun => Control { start: None, ..self },
+            true if begun => Control { start: None, revoked: None, ..self },
             true => self,
             false if from == to => self,
             false => Control::default(),
@@ -251,7 +257,7 @@ impl Control {
     /// Whether the task's owner should look up from its work.
     #[must_use]
     pub fn wants_owner(&self) -> bool {
-        self.pause.is_some() || self.cancel.is_some() || self.skip.is_some()
+        self.pause.is_some() || self.cancel.is_some() || self.skip.is_some() || self.revoked.is_some()
     }
 
     /// Whether nothing is wanted.

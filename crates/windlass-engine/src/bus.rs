@@ -18,7 +18,7 @@ pub enum News {
         /// Whether it is stored.
         durable: bool,
     },
-    /// How far a running task is: when a retry starts, and every ten seconds.
+    /// How far a running task is: once when a retry starts, after its first events, and with every beat of the lease.
     TaskProgress {
         /// Which.
         task: TaskId,

@@ -114,6 +114,17 @@ impl Shared {
         }
     }
 
+    /// The identity of what is written beside a person's operation: two that come with one key at once write it once.
+    pub(crate) fn op_beside(&self, caller: &Caller) -> Op {
+        match &caller.key {
+            Some(IdempotencyKey { credential, key }) => {
+                let (high, low) = hash(&["beside", credential, key]);
+                Op { id: OpId::of_key(high, low), digest: 0 }
+            }
+            None => self.op(),
+        }
+    }
+
     /// The answer to an operation that was done before.
     pub(crate) async fn answered<T: for<'de> Deserialize<'de>>(
         &self,

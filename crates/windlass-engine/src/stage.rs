@@ -108,6 +108,14 @@ pub struct Signal {
     pub leaving: bool,
 }
 
+impl Signal {
+    /// Whether the attempt under this fence has nothing to say any more.
+    #[must_use]
+    pub fn is_lost(&self, fence: Fence) -> bool {
+        self.lost || self.control.revoked == Some(fence)
+    }
+}
+
 /// Where a running task's signal is: set by others, looked at and waited for by its attempt.
 pub type Signals = Watched<Signal>;
 

@@ -5,6 +5,7 @@ use windlass_core::by::{By, Reason};
 use windlass_core::id::TenantId;
 use windlass_core::lock::{self as rules, Acquire, Freeze, Held, Holder};
 use windlass_core::port::lock::{Force, Locks, Tenant};
+use windlass_core::port::state::Op;
 use windlass_core::port::{Cursor, Each, Mark, Page, PortError, Refusal};
 use windlass_core::time::Ms;
 
@@ -39,9 +40,28 @@ impl Locks for Embedded {
         what: Force,
         by: &By,
         reason: Option<&Reason>,
-    ) -> Result<Tenant, PortError> {
+        op: Option<&Op>,
+    ) -> Result<Result<Tenant, Refusal>, PortError> {
         let (tenant, by, reason, ahead) = (tenant.clone(), by.clone(), reason.cloned(), self.ahead_ms);
-        self.writer.write(move |tx| Ok(force(tx, tenant, what, by, reason, ahead)?)).await
+        let op = op.cloned();
+        self.writer
+            .write(move |tx| {
+                let kept = match &op {
+                    Some(op) => tx.record(&key::op(&op.id))?.map(|kept| Tenant::answered(op, &kept)),
+                    None => None,
+                };
+                if let Some(answer) = kept {
+                    return Ok(answer);
+                }
+                let before = force(tx, tenant, what, by, reason, ahead)?;
+                if let Some(op) = op {
+                    let row = before.kept(&op, tx.now(ahead));
+                    tx.put_record(key::op(&op.id), &row)?;
+                    tx.put_record(key::op_age(row.at, &op.id), &op.id)?;
+                }
+                Ok(Ok(before))
+            })
+            .await
     }
 
     async fn load(&self, tenants: &[TenantId]) -> Result<Vec<Tenant>, PortError> {

@@ -11,9 +11,9 @@ pub enum OpenError {
     /// The URL cannot be read. It is not repeated, because it may hold a password.
     #[error("WL-4030 the PostgreSQL URL cannot be read; expected postgres://USER:PASSWORD@HOST:PORT/DATABASE")]
     BadUrl,
-    /// TLS was asked for.
-    #[error("WL-4031 TLS to PostgreSQL is not supported yet; sslmode={0} cannot be honoured")]
-    NoTls(String),
+    /// What the URL asks of TLS cannot be had.
+    #[error("WL-4031 TLS to PostgreSQL cannot be set up: {0}")]
+    Tls(String),
     /// The server does not answer, or does not let us in.
     #[error("WL-4032 PostgreSQL does not let us in: {0}")]
     Refused(String),

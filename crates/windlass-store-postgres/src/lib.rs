@@ -1,7 +1,7 @@
 //! The store for many instances: state and locks on PostgreSQL. A boundary commit is one statement, and
 //! so one round trip (`state`); what people do is judged here by core's rules on rows that were locked
 //! first. Leases are judged by the server's clock. Tables, indexes and functions are made by numbered
-//! migrations (`migrate`); README.md says how to read them with psql. TLS is not supported yet.
+//! migrations (`migrate`); README.md says how to read them with psql.
 
 mod cell;
 mod error;
@@ -10,6 +10,7 @@ mod migrate;
 mod pool;
 mod sql;
 mod state;
+mod tls;
 mod wake;
 
 pub use error::OpenError;
@@ -18,13 +19,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
-use tokio_postgres::Config;
-use tokio_postgres::config::SslMode;
 use windlass_core::port::PortError;
 use windlass_core::time::Ms;
 
 use pool::Pool;
 use state::group::Group;
+use tls::Target;
 use wake::Wake;
 
 /// How to open the store.
@@ -72,12 +72,12 @@ impl Postgres {
     /// Opens the store at `url` (`postgres://…`), in the first schema of its search path. Needs a tokio
     /// runtime, on which it keeps running.
     pub async fn open(url: &str, options: &Options) -> Result<Postgres, OpenError> {
-        let config = config(url)?;
-        migrate::migrate(&config, options.migrate).await?;
-        let pool = Pool::new(config.clone(), options.connections, options.answer_ms);
-        let channel = channel(&config).await?;
+        let target = target(url)?;
+        migrate::migrate(&target, options.migrate).await?;
+        let pool = Pool::new(target.clone(), options.connections, options.answer_ms);
+        let channel = channel(&target).await?;
         let ahead_ms = cell::signed(options.ahead_ms.min(Ms::MAX.get()));
-        let wake = Wake::new(channel, config);
+        let wake = Wake::new(channel, target);
         let inner = Inner { pool, wake, group: Group::default(), ahead_ms, teller: std::sync::OnceLock::new() };
         let inner = Arc::new(inner);
         let teller = tokio::spawn(wake::teller(inner.wake.to_tell(), Arc::downgrade(&inner)));
@@ -103,49 +103,21 @@ impl Postgres {
     }
 }
 
-fn config(url: &str) -> Result<Config, OpenError> {
-    let mode: String = url.split("sslmode=").nth(1).map_or_else(String::new, |rest| {
-        rest.chars().take_while(|c| c.is_ascii_alphabetic() || *c == '-').take(16).collect()
-    });
-    if !["", "disable", "prefer", "allow"].contains(&mode.as_str()) {
-        return Err(OpenError::NoTls(mode));
-    }
-    let mut config: Config = url.parse().map_err(|_| OpenError::BadUrl)?;
-    if config.get_ssl_mode() == SslMode::Require {
-        return Err(OpenError::NoTls("require".to_owned()));
-    }
+fn target(url: &str) -> Result<Target, OpenError> {
+    let mut target = Target::of(url)?;
+    let config = &mut target.config;
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(Duration::from_secs(5));
     }
     if config.get_application_name().is_none() {
         config.application_name("windlass");
     }
-    Ok(config)
+    Ok(target)
 }
 
 /// Where this schema's wake-ups are heard: notifications are for a whole database.
-async fn channel(config: &Config) -> Result<String, OpenError> {
-    let connection = pool::connect(config).await.map_err(OpenError::Refused)?;
+async fn channel(target: &Target) -> Result<String, OpenError> {
+    let connection = pool::connect(target).await.map_err(OpenError::Refused)?;
     let row = connection.client().query_one("SELECT 'windlass:' || current_schema()", &[]).await;
     row.map(|row| row.get(0)).map_err(|error| OpenError::Refused(error::said(&error)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bad_url_is_not_repeated_and_tls_is_refused_by_name() {
-        for (url, code) in [
-            ("postgres://u:hunter2@h:notaport/db", "WL-4030"),
-            ("postgres://u:hunter2@h/db?password=hunter2&x=y", "WL-4030"),
-            ("postgres://u:hunter2@h/db?sslmode=require", "WL-4031"),
-            ("postgres://u:hunter2@h/db?sslmode=verify-full", "WL-4031"),
-        ] {
-            let error = config(url).unwrap_err().to_string();
-            assert!(error.contains(code) && !error.contains("hunter2"), "{error}");
-        }
-        assert!(config("postgres://u:p@h/db?sslmode=prefer").is_ok());
-        assert!(config("postgresql://h/db").is_ok());
-    }
 }

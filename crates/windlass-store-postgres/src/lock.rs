@@ -6,16 +6,17 @@ use std::collections::HashSet;
 use async_trait::async_trait;
 use windlass_core::by::{By, Reason};
 use windlass_core::fence::Fence;
-use windlass_core::id::TenantId;
+use windlass_core::id::{OpId, TenantId};
 use windlass_core::lock::{Acquire, Freeze, Held, Holder};
 use windlass_core::port::lock::{Force, Locks, Tenant};
+use windlass_core::port::state::Op;
 use windlass_core::port::{Cursor, Each, Mark, Page, PortError, Refusal};
 use windlass_core::time::Ms;
 
 use crate::cell::{Cells, Stamp, params, signed};
-use crate::pool::{Call, Pool};
+use crate::pool::{Call, Pool, Tx};
 use crate::state::list::{bad, check_batch, check_limit, page, parts, with_one_more};
-use crate::state::one;
+use crate::state::{one, row, write};
 use crate::wake::Port;
 use crate::{Postgres, sql};
 
@@ -81,18 +82,26 @@ impl Locks for Postgres {
         what: Force,
         by: &By,
         reason: Option<&Reason>,
-    ) -> Result<Tenant, PortError> {
+        op: Option<&Op>,
+    ) -> Result<Result<Tenant, Refusal>, PortError> {
         let word = match what {
             Force::Release => "RELEASE",
             Force::Freeze => "FREEZE",
             Force::Unfreeze => "UNFREEZE",
         };
         let (tenant, by, reason) = (tenant.clone(), by.to_string(), reason.map(ToString::to_string));
+        let op = op.cloned();
         self.run(async move |inner| {
-            let call = Call::new(sql::FORCE, params![tenant.to_string(), word, by, reason, inner.ahead_ms]);
-            let rows = inner.pool.query(&call).await?;
+            let call = || {
+                let params = params![tenant.to_string(), word, by.clone(), reason.clone(), inner.ahead_ms];
+                Call::new(sql::FORCE, params)
+            };
+            let before = match &op {
+                Some(op) => force_once(&inner.pool, op, &tenant, call, inner.ahead_ms).await?,
+                None => Ok(tenant_in(tenant.clone(), &mut one(&inner.pool.query(&call()).await?)?)?),
+            };
             inner.wake.tell();
-            tenant_in(tenant, &mut one(&rows)?)
+            Ok(before)
         })
         .await
     }
@@ -209,6 +218,44 @@ async fn acquire(pool: &Pool, want: &[Acquire], ahead_ms: i64) -> Each<Holder> {
     }
     let busy = || PortError::Unavailable("the lock changed hands too often".to_owned());
     answers.into_iter().map(|answer| answer.ok_or_else(busy)).collect()
+}
+
+/// What a person does, and the operation with it, in one transaction. Who comes second with the same operation meets
+/// the first one's record and is answered from it.
+async fn force_once(
+    pool: &Pool,
+    op: &Op,
+    tenant: &TenantId,
+    force: impl Fn() -> Call,
+    ahead_ms: i64,
+) -> Result<Result<Tenant, Refusal>, PortError> {
+    let attempt = async |tx: &Tx<'_>| {
+        let calls = vec![Call::new(sql::OPS, params![vec![op.id.to_string()]]), Call::new(sql::NOW, params![ahead_ms])];
+        let answers = tx.open(sql::BEGIN, calls).await?;
+        let [kept, now] = &answers[..] else {
+            return Err(PortError::Corrupt("two answers were expected".to_owned()).into());
+        };
+        if let Some(kept) = kept.first() {
+            let cells = &mut Cells::of(kept);
+            drop(cells.parse::<OpId>()?);
+            let answer = Tenant::answered(op, &row::op(cells)?);
+            tx.commit(Vec::new()).await?;
+            return Ok(answer);
+        }
+        let rows = tx.query(vec![force()]).await?;
+        let before = tenant_in(tenant.clone(), &mut one(rows.first().map_or(&[], Vec::as_slice))?)?;
+        let kept = before.kept(op, one(now)?.at()?);
+        tx.commit(vec![write::add_ops(&[(&op.id, &kept)])]).await?;
+        Ok(Ok(before))
+    };
+    let mut races = 0;
+    loop {
+        let tx = pool.begin().await?;
+        let done = attempt(&tx).await;
+        if let Some(done) = tx.settle(done, &mut races).await {
+            return done;
+        }
+    }
 }
 
 /// Reads a holder and a freeze, each of which may not be there.

@@ -1,9 +1,10 @@
 //! The schema: numbered migrations, each applied once and remembered with its checksum.
 
-use tokio_postgres::{Client, Config};
+use tokio_postgres::Client;
 
 use crate::error::{OpenError, said};
 use crate::pool::connect;
+use crate::tls::Target;
 
 /// One step of the schema.
 struct Migration {
@@ -28,8 +29,8 @@ impl Migration {
 }
 
 /// Brings the schema up to date, or sees that it is.
-pub(crate) async fn migrate(config: &Config, allowed: bool) -> Result<(), OpenError> {
-    let connection = connect(config).await.map_err(OpenError::Refused)?;
+pub(crate) async fn migrate(target: &Target, allowed: bool) -> Result<(), OpenError> {
+    let connection = connect(target).await.map_err(OpenError::Refused)?;
     let refused = |error: tokio_postgres::Error| OpenError::Refused(said(&error));
     let client = connection.client();
     if !allowed {

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 use tokio::time::Instant;
-use tokio_postgres::{Config, Row};
+use tokio_postgres::Row;
 use windlass_core::port::PortError;
 
 use crate::cell::Params;
 use crate::error::Failure;
+use crate::tls::Target;
 
 pub(crate) use connection::{Connection, connect, listen};
 
@@ -41,7 +42,7 @@ impl Call {
 }
 
 pub(crate) struct Pool {
-    pub(crate) config: Config,
+    target: Target,
     slots: Vec<Slot>,
     turn: AtomicUsize,
     away: Mutex<Option<Away>>,
@@ -63,10 +64,10 @@ struct Away {
 }
 
 impl Pool {
-    pub(crate) fn new(config: Config, connections: usize, answer_ms: u64) -> Pool {
+    pub(crate) fn new(target: Target, connections: usize, answer_ms: u64) -> Pool {
         let slots = (0..connections.max(1)).map(|_| Slot::default()).collect();
         let answer = Duration::from_millis(answer_ms);
-        Pool { config, slots, turn: AtomicUsize::new(0), away: Mutex::new(None), answer }
+        Pool { target, slots, turn: AtomicUsize::new(0), away: Mutex::new(None), answer }
     }
 
     /// Runs one statement, which is a transaction of its own, beside others on the same connection.
@@ -126,7 +127,7 @@ impl Pool {
         if let Some(away) = away.as_ref().filter(|away| Instant::now() < away.until) {
             return Err(PortError::Unavailable(away.why.clone()));
         }
-        match connect(&self.config).await {
+        match connect(&self.target).await {
             Ok(connection) => {
                 *away = None;
                 let connection = Arc::new(connection);
@@ -182,6 +183,11 @@ impl Tx<'_> {
         let mut rows = self.pool.within(&self.connection, self.connection.pipeline(&all)).await?;
         rows.remove(0);
         Ok(rows)
+    }
+
+    /// Sends `calls` in one go; their answers come in order.
+    pub(crate) async fn query(&self, calls: Vec<Call>) -> Result<Vec<Vec<Row>>, Failure> {
+        self.pool.within(&self.connection, self.connection.pipeline(&calls)).await
     }
 
     /// Sends `calls` and the commit in one go.

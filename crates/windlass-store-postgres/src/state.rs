@@ -9,10 +9,10 @@ pub(crate) mod group;
 mod judge;
 pub(crate) mod list;
 mod load;
-mod row;
+pub(crate) mod row;
 mod take;
 mod world;
-mod write;
+pub(crate) mod write;
 
 use async_trait::async_trait;
 use tokio_postgres::Row as Record;

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::{Instant, timeout};
-use tokio_postgres::Config;
 use windlass_core::port::{Mark, PortError, WAIT_MS_MAX};
 
 use crate::cell::params;
 use crate::pool::{Call, Connection, Pool, listen};
 use crate::state::one;
+use crate::tls::Target;
 use crate::{Inner, sql};
 
 /// Between two notifications of one process.
@@ -32,7 +32,7 @@ pub(crate) enum Port {
 
 pub(crate) struct Wake {
     channel: String,
-    config: Config,
+    target: Target,
     /// Counts what was heard, from here and from elsewhere.
     heard: watch::Sender<u64>,
     to_tell: Arc<Notify>,
@@ -40,9 +40,9 @@ pub(crate) struct Wake {
 }
 
 impl Wake {
-    pub(crate) fn new(channel: String, config: Config) -> Wake {
+    pub(crate) fn new(channel: String, target: Target) -> Wake {
         let heard = watch::Sender::new(0);
-        Wake { channel, config, heard, to_tell: Arc::default(), listener: Mutex::new(None) }
+        Wake { channel, target, heard, to_tell: Arc::default(), listener: Mutex::new(None) }
     }
 
     /// Something changed: those who wait here hear it now, those elsewhere soon.
@@ -75,7 +75,7 @@ impl Wake {
         if listener.as_ref().is_some_and(Connection::is_sound) {
             return true;
         }
-        match listen(&self.config, &self.channel, self.heard.clone()).await {
+        match listen(&self.target, &self.channel, self.heard.clone()).await {
             Ok(connection) => *listener = Some(connection),
             Err(why) => {
                 tracing::debug!(why, "no listener");

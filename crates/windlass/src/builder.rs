@@ -1,6 +1,7 @@
 //! The library's front door: a store, handlers, and an engine over them.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +17,13 @@ use windlass_engine::query::view::PlanView;
 use windlass_engine::stage::actions::{Actions, BadSetup, Setup};
 use windlass_engine::stage::exec::Allowed;
 use windlass_engine::stage::guard::Guard;
+use windlass_engine::stage::handler::Handlers;
 use windlass_engine::stage::secret::Secrets;
 use windlass_engine::stage::{Handler, Told, Trouble};
 use windlass_engine::{Engine, Error, Options, Parts};
 
 use crate::open::{BadUrl, OpenError, Stores, open};
-use crate::settings::Settings;
+use crate::settings::{BadSecrets, Settings};
 
 /// A running instance: everything an [`Engine`] can be asked, and the store it works on. It goes on until
 /// [`Engine::stop`]; clones share it.
@@ -36,7 +38,12 @@ pub struct Windlass {
 pub struct Builder {
     store: Result<Stores, String>,
     settings: Settings,
-    setup: Setup,
+    handlers: Handlers,
+    environment: BTreeMap<String, String>,
+    secrets: Option<Secrets>,
+    exec: Option<Allowed>,
+    guard: Option<Guard>,
+    listen: Option<SocketAddr>,
     clock: Arc<dyn Clock>,
     options: Option<Options>,
     instance: InstanceId,
@@ -55,6 +62,9 @@ pub enum StartError {
     /// What stages may do.
     #[error(transparent)]
     Setup(#[from] BadSetup),
+    /// The secret file of the settings.
+    #[error(transparent)]
+    Secrets(#[from] BadSecrets),
     /// The store does not answer.
     #[error(transparent)]
     Engine(#[from] Error),
@@ -78,7 +88,12 @@ impl Windlass {
         Builder {
             store: Err("memory:".to_owned()),
             settings: Settings::default(),
-            setup: Setup::default(),
+            handlers: Handlers::new(),
+            environment: BTreeMap::new(),
+            secrets: None,
+            exec: None,
+            guard: None,
+            listen: None,
             clock: Arc::new(SystemClock),
             options: None,
             instance: Engine::new_instance(),
@@ -93,7 +108,9 @@ impl Windlass {
     }
 
     /// Waits until the plan has ended, or until nothing of it moves any more without a person; at most `limit`.
-    /// `None` when the time is over. A task that was interrupted is waited for: somebody may retry it.
+    /// `None` when the time is over. A plan that is RUNNING in the answer waits for a person: its tasks are paused, want
+    /// an approval or were interrupted, which `why_plan` counts and `inbox` lists. With `recovery: auto`, interrupted
+    /// tasks are waited for: an instance takes them up.
     pub async fn wait(&self, plan: &PlanId, limit: Duration) -> Result<Option<PlanView>, Error> {
         let end = tokio::time::Instant::now() + limit;
         // Before looking: what happens while we look is not missed.
@@ -153,36 +170,40 @@ impl Builder {
         F: Fn(Told, Json) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Option<Json>, Trouble>> + Send + 'static,
     {
-        self.setup.handlers.insert(name.into(), Arc::new(handler) as Arc<dyn Handler>);
+        self.handlers.insert(name.into(), Arc::new(handler) as Arc<dyn Handler>);
         self
     }
 
-    /// What secrets stand for on this instance.
+    /// What secrets stand for on this instance, instead of what the file of the settings says.
     #[must_use]
-    pub fn secrets(mut self, secrets: Secrets) -> Builder {
-        self.setup.secrets = secrets;
-        self
+    pub fn secrets(self, secrets: Secrets) -> Builder {
+        Builder { secrets: Some(secrets), ..self }
     }
 
-    /// The programs that `exec` stages may run.
+    /// The programs that `exec` stages may run, whatever the settings say.
     #[must_use]
-    pub fn allow_exec(mut self, programs: Allowed) -> Builder {
-        self.setup.exec = programs;
-        self
+    pub fn allow_exec(self, programs: Allowed) -> Builder {
+        Builder { exec: Some(programs), ..self }
     }
 
-    /// The environment of which those programs see `PATH`, `HOME`, `LANG` and `TZ`.
+    /// The instance's environment: programs see `PATH`, `HOME`, `LANG` and `TZ` of it, and `WINDLASS_SECRET_NAME` is the
+    /// secret `NAME` unless [`Builder::secrets`] knows it; it goes before the secret file.
     #[must_use]
-    pub fn environment(mut self, environment: BTreeMap<String, String>) -> Builder {
-        self.setup.environment = environment;
-        self
+    pub fn environment(self, environment: BTreeMap<String, String>) -> Builder {
+        Builder { environment, ..self }
     }
 
-    /// The addresses that `http` and `poll` stages may call.
+    /// The addresses that `http` and `poll` stages may call, whatever the settings say.
     #[must_use]
-    pub fn guard(mut self, guard: Guard) -> Builder {
-        self.setup.guard = guard;
-        self
+    pub fn guard(self, guard: Guard) -> Builder {
+        Builder { guard: Some(guard), ..self }
+    }
+
+    /// Plans come in through a server that listens at `address`, and in no other way. If nobody else can reach it, the
+    /// guard is off unless the settings or [`Builder::guard`] turn it on.
+    #[must_use]
+    pub fn listen(self, address: SocketAddr) -> Builder {
+        Builder { listen: Some(address), ..self }
     }
 
     /// What events are dated by.
@@ -197,8 +218,8 @@ impl Builder {
         Builder { options: Some(options), ..self }
     }
 
-    /// How the store is opened and, unless [`Builder::options`] are given, how the engine behaves. Which store it is
-    /// stays what [`Builder::store`] says.
+    /// How the store is opened, what stages may do, and how the engine behaves, each unless it is said otherwise here.
+    /// Which store it is stays what [`Builder::store`] says.
     #[must_use]
     pub fn settings(self, settings: Settings) -> Builder {
         Builder { settings, ..self }
@@ -206,6 +227,15 @@ impl Builder {
 
     /// Opens the store, begins the lease, and takes up work. What was interrupted stays where it is.
     pub async fn start(self) -> Result<Windlass, StartError> {
+        // First what can be wrong without anything being opened.
+        let actions = Actions::new(Setup {
+            handlers: self.handlers,
+            secrets: self.secrets.map_or_else(|| self.settings.secrets.open(), Ok)?,
+            exec: self.exec.unwrap_or_else(|| self.settings.exec.allowed()),
+            environment: self.environment,
+            guard: self.guard.unwrap_or_else(|| self.settings.http.guard(self.listen)),
+            ..Setup::default()
+        })?;
         let stores = match self.store {
             Ok(stores) => stores,
             Err(url) => open(&url.parse()?, &self.settings).await?,
@@ -216,7 +246,7 @@ impl Builder {
             locks: Arc::clone(&stores.locks),
             queues: None,
             triggers: None,
-            actions: Actions::new(self.setup)?,
+            actions,
             clock: self.clock,
             options: self.options.unwrap_or_else(|| Options::from(&self.settings.engine)),
             seed: self.seed,

@@ -1,15 +1,20 @@
 //! Settings: defaults < one TOML file < environment (`WINDLASS_…`) < flags. Unknown keys are errors.
 //! `windlass.example.toml` holds every setting with its default.
 
+mod environment;
+mod stage;
+
 use std::ops::RangeInclusive;
-use std::path::Path;
-use std::str::FromStr;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::Deserialize;
 use windlass_engine::{OnOutage, Options};
 
 use crate::open::StoreUrl;
+use environment::Environment;
+
+pub use stage::BadSecrets;
 
 /// Everything that can be set.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -23,6 +28,12 @@ pub struct Settings {
     pub postgres: Postgres,
     /// What carries plans out.
     pub engine: Engine,
+    /// What `http` and `poll` stages may call.
+    pub http: Http,
+    /// What `exec` stages may run.
+    pub exec: Exec,
+    /// What `secret: NAME` stands for.
+    pub secrets: Secrets,
 }
 
 /// `[store]`
@@ -91,6 +102,45 @@ pub enum Outage {
     Hold,
     /// They end FAILED.
     Fail,
+}
+
+/// `[http]`
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Http {
+    /// Whether stages are kept on the public internet.
+    pub guard: Guarding,
+    /// Networks, addresses and hosts that stages may call although the guard is on.
+    pub allow: Vec<String>,
+}
+
+/// Whether stages are kept on the public internet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Guarding {
+    /// Unless plans come in from this machine only.
+    #[default]
+    Auto,
+    /// Always.
+    On,
+    /// Never.
+    Off,
+}
+
+/// `[exec]`
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Exec {
+    /// The programs that stages may run; none turns `exec` off.
+    pub allow: Vec<String>,
+}
+
+/// `[secrets]`
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Secrets {
+    /// A TOML file of secrets by name; empty is none.
+    pub file: PathBuf,
 }
 
 impl Default for Store {
@@ -182,7 +232,7 @@ impl Settings {
     }
 
     fn take(&mut self, environment: &Environment<'_>) -> anyhow::Result<()> {
-        let Settings { store, embedded, postgres, engine } = self;
+        let Settings { store, embedded, postgres, engine, http, exec, secrets } = self;
         environment.text("WINDLASS_STORE_URL", &mut store.url);
         environment.number("WINDLASS_EMBEDDED_CACHE_MIB", &mut embedded.cache_mib)?;
         environment.yes_or_no("WINDLASS_EMBEDDED_ACCEPT_LOSS", &mut embedded.accept_loss)?;
@@ -198,13 +248,20 @@ impl Settings {
         environment.number("WINDLASS_ENGINE_RETENTION_MS", &mut engine.retention_ms)?;
         environment.number("WINDLASS_ENGINE_RETRY_LIMIT", &mut engine.retry_limit)?;
         environment.outage("WINDLASS_ENGINE_OUTAGE", &mut engine.outage)?;
-        environment.number("WINDLASS_ENGINE_DRAIN_MS", &mut engine.drain_ms)
+        environment.number("WINDLASS_ENGINE_DRAIN_MS", &mut engine.drain_ms)?;
+        environment.guarding("WINDLASS_HTTP_GUARD", &mut http.guard)?;
+        environment.list("WINDLASS_HTTP_ALLOW", &mut http.allow);
+        environment.list("WINDLASS_EXEC_ALLOW", &mut exec.allow);
+        environment.path("WINDLASS_SECRETS_FILE", &mut secrets.file);
+        Ok(())
     }
 
     /// What a type does not say.
     fn check(&self) -> anyhow::Result<()> {
         within("[embedded] cache_mib", self.embedded.cache_mib, 1..=65_536, "")?;
         within("[postgres] connections", self.postgres.connections, 1..=256, "")?;
+        self.http.check()?;
+        self.exec.check()?;
         self.engine.check()
     }
 }
@@ -233,51 +290,6 @@ fn within(name: &str, value: u64, allowed: RangeInclusive<u64>, why: &str) -> an
     let (least, most) = (allowed.start(), allowed.end());
     anyhow::ensure!(allowed.contains(&value), "WL-4021 {name} is {value}; {least} to {most} is allowed{why}");
     Ok(())
-}
-
-/// What the environment says about a setting replaces what the file says.
-struct Environment<'a>(&'a dyn Fn(&str) -> Option<String>);
-
-impl Environment<'_> {
-    fn text(&self, name: &str, setting: &mut String) {
-        if let Some(text) = self.0(name) {
-            *setting = text;
-        }
-    }
-
-    fn number<N: FromStr>(&self, name: &str, setting: &mut N) -> anyhow::Result<()> {
-        self.read(name, setting, "a whole number", |text| text.parse().ok())
-    }
-
-    fn yes_or_no(&self, name: &str, setting: &mut bool) -> anyhow::Result<()> {
-        self.read(name, setting, "true or false", |text| match text {
-            "true" | "1" => Some(true),
-            "false" | "0" => Some(false),
-            _ => None,
-        })
-    }
-
-    fn outage(&self, name: &str, setting: &mut Outage) -> anyhow::Result<()> {
-        self.read(name, setting, "degrade, hold or fail", |text| match text {
-            "degrade" => Some(Outage::Degrade),
-            "hold" => Some(Outage::Hold),
-            "fail" => Some(Outage::Fail),
-            _ => None,
-        })
-    }
-
-    fn read<T>(
-        &self,
-        name: &str,
-        setting: &mut T,
-        expected: &str,
-        value: impl Fn(&str) -> Option<T>,
-    ) -> anyhow::Result<()> {
-        if let Some(text) = self.0(name) {
-            *setting = value(&text).with_context(|| format!("WL-4021 {name} is {text:?}; expected {expected}"))?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use windlass_core::id::{InstanceId, TaskId, TenantId};
 use windlass_core::lock::{Acquire, Held};
 use windlass_core::plan::PlanStatus;
 use windlass_core::port::lock::Force;
-use windlass_core::port::state::{Filter, Key, Row, Step, Take, TenantRow, Which};
+use windlass_core::port::state::{Filter, Key, Op, Row, Step, Take, TenantRow, Which};
 use windlass_core::port::{Each, PAGE_MAX, PortError};
 use windlass_core::task::status::{Statuses, TaskStatus};
 use windlass_core::time::Ms;
@@ -190,7 +190,10 @@ impl<'h> Side<'h> {
             What::Force { tenant: i, force } => {
                 let force = [Force::Release, Force::Freeze, Force::Unfreeze][*force as usize % 3];
                 let by = id(&format!("person-{}", call.n));
-                whole(ports.locks.force(&tenant(*i), force, &by, None).await)
+                // A few ids for many calls: some are repeats, most are another body under an id that was used.
+                let op = Op { id: id(&format!("force-{}", call.n % 8)), digest: u64::from(call.n % 2) };
+                let op = (call.n % 3 > 0).then_some(&op);
+                whole(ports.locks.force(&tenant(*i), force, &by, None, op).await)
             }
             What::Tenants { limit } => format!("{:?}", list_locks(&ports, *limit).await),
             _ => {

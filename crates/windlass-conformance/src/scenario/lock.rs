@@ -78,7 +78,8 @@ pub async fn a_frozen_tenant_is_locked_to_everybody(h: &dyn Harness) {
     let one = Rival::open(h, "one", 0).await;
     let lock = one.acquire("acme", "a", LOCK_MS).await.expect("free");
     let (acme, by, why) = (id("acme"), id("Zoë"), id("an incident"));
-    let before = one.ports.locks.force(&acme, Force::Freeze, &by, Some(&why)).await.expect("force");
+    let before =
+        one.ports.locks.force(&acme, Force::Freeze, &by, Some(&why), None).await.expect("force").expect("done");
     assert_eq!((before.holder, before.freeze), (Some(lock.clone()), None));
     let freeze = one.lock(&acme).await.freeze.expect("frozen");
     assert_eq!((&freeze.by, freeze.reason.as_ref(), &freeze.tenant), (&by, Some(&why), &acme));
@@ -90,7 +91,7 @@ pub async fn a_frozen_tenant_is_locked_to_everybody(h: &dyn Harness) {
     one.release(&held).await.expect("and gives it back");
     let frozen = one.acquire("acme", "b", LOCK_MS).await;
     assert!(matches!(frozen, Err(Refusal::Frozen(_))));
-    one.ports.locks.force(&acme, Force::Unfreeze, &by, None).await.expect("force");
+    one.ports.locks.force(&acme, Force::Unfreeze, &by, None, None).await.expect("force").expect("done");
     one.acquire("acme", "b", LOCK_MS).await.expect("free");
 }
 
@@ -99,13 +100,14 @@ pub async fn a_forced_release_ends_a_lock(h: &dyn Harness) {
     let one = Rival::open(h, "one", 0).await;
     let lock = one.acquire("acme", "a", LOCK_MS).await.expect("free");
     let (acme, by) = (id("acme"), id("Zoë"));
-    let before = one.ports.locks.force(&acme, Force::Release, &by, None).await.expect("force");
+    let before = one.ports.locks.force(&acme, Force::Release, &by, None, None).await.expect("force").expect("done");
     assert_eq!(before.holder, Some(lock.clone()), "it answers who held it");
     let held = Held { tenant: acme.clone(), task: id("a"), fence: lock.fence };
     assert_eq!(one.renew(&held, LOCK_MS).await, Err(Refusal::NotHeld { fence: lock.fence }));
     let next = one.acquire("acme", "b", LOCK_MS).await.expect("free");
     assert!(next.fence > lock.fence);
-    let before = one.ports.locks.force(&id("nobody"), Force::Release, &by, None).await.expect("force");
+    let before =
+        one.ports.locks.force(&id("nobody"), Force::Release, &by, None, None).await.expect("force").expect("done");
     assert_eq!((before.holder, before.freeze), (None, None), "a tenant never seen is nobody's");
 }
 
@@ -119,7 +121,7 @@ pub async fn purged_locks_are_the_expired_ones(h: &dyn Harness) {
     }
     let live = one.acquire("live", "a", LOCK_MS).await.expect("free");
     let (by, frozen) = (id("Zoë"), id("old-0"));
-    one.ports.locks.force(&frozen, Force::Freeze, &by, None).await.expect("force");
+    one.ports.locks.force(&frozen, Force::Freeze, &by, None, None).await.expect("force").expect("done");
     assert_eq!(later.ports.locks.purge(Ms::ZERO, 100).await, Ok(0));
     assert_eq!(later.ports.locks.purge(until.plus(1), 0).await, Ok(0));
     assert_eq!(later.ports.locks.purge(until.plus(1), 3).await, Ok(3));

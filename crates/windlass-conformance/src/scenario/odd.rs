@@ -48,7 +48,7 @@ pub async fn unicode_comes_back_as_it_was_given(h: &dyn Harness) {
     one.done(&step::owner("fails", &row, &attempt, fails)).await;
     assert_eq!(one.task(&attempt.task).await.task.failure, Some(failure));
     let (by, reason) = (id(TEXT), id(TEXT));
-    one.ports.locks.force(&id("acme"), Force::Freeze, &by, Some(&reason)).await.expect("force");
+    one.ports.locks.force(&id("acme"), Force::Freeze, &by, Some(&reason), None).await.expect("force").expect("done");
     let freeze = one.lock(&id("acme")).await.freeze.expect("frozen");
     assert_eq!((freeze.by, freeze.reason), (by, Some(reason)));
     assert!(matches!(one.load(Key::Op(id("create-p"))).await, Some(Row::Op(op)) if op.answer == create.answer));

@@ -249,7 +249,7 @@ pub async fn locked_tenants_are_listed_by_id(h: &dyn Harness) {
     one.acquire("short", "t", LEASE_MS).await.expect("free");
     let by = id("Zoë");
     for tenant in ["d", "c"] {
-        one.ports.locks.force(&id(tenant), Force::Freeze, &by, None).await.expect("force");
+        one.ports.locks.force(&id(tenant), Force::Freeze, &by, None, None).await.expect("force").expect("done");
     }
     let names = |tenants: Vec<windlass_core::port::lock::Tenant>| -> Vec<String> {
         tenants.iter().map(|tenant| tenant.tenant.to_string()).collect()
@@ -265,7 +265,13 @@ pub async fn locked_tenants_are_listed_by_id(h: &dyn Harness) {
         for tenant in page.items {
             // What was listed is released, and its neighbours are locked.
             let name = tenant.tenant.to_string();
-            later.ports.locks.force(&tenant.tenant, Force::Release, &by, None).await.expect("force");
+            later
+                .ports
+                .locks
+                .force(&tenant.tenant, Force::Release, &by, None, None)
+                .await
+                .expect("force")
+                .expect("done");
             if name.len() < 8 {
                 later.acquire(&format!("{name}-0"), "t", LOCK_MS).await.expect("free");
             }

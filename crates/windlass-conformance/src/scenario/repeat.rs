@@ -3,8 +3,8 @@
 use windlass_core::event::Fact;
 use windlass_core::json::Json;
 use windlass_core::port::Refusal;
-use windlass_core::port::lock::Force;
-use windlass_core::port::state::{Key, Row, Step, TaskRow};
+use windlass_core::port::lock::{Force, Tenant};
+use windlass_core::port::state::{Key, Op, Row, Step, TaskRow};
 use windlass_core::task::Cause;
 use windlass_core::task::status::TaskStatus;
 
@@ -145,15 +145,54 @@ pub async fn repeated_lock_calls_are_safe(h: &dyn Harness) {
     assert_eq!(again.since, first.since, "held since the first time");
     let acme = id("acme");
     let (by, why) = (id("Zoë"), id("stuck"));
-    let force = |what| one.ports.locks.force(&acme, what, &by, Some(&why));
-    let before = force(Force::Freeze).await.expect("force");
+    let force = |what| one.ports.locks.force(&acme, what, &by, Some(&why), None);
+    let before = force(Force::Freeze).await.expect("force").expect("done");
     assert_eq!((before.holder, before.freeze), (Some(again.clone()), None), "as it was before");
-    let frozen = force(Force::Freeze).await.expect("force");
-    let stays = force(Force::Freeze).await.expect("force");
+    let frozen = force(Force::Freeze).await.expect("force").expect("done");
+    let stays = force(Force::Freeze).await.expect("force").expect("done");
     assert!(frozen.freeze.is_some());
     assert_eq!(frozen, stays);
-    assert_eq!(force(Force::Release).await.expect("force").holder, Some(again));
-    assert_eq!(force(Force::Release).await.expect("force").holder, None);
-    assert!(force(Force::Unfreeze).await.expect("force").freeze.is_some());
-    assert!(force(Force::Unfreeze).await.expect("force").freeze.is_none());
+    assert_eq!(force(Force::Release).await.expect("force").expect("done").holder, Some(again));
+    assert_eq!(force(Force::Release).await.expect("force").expect("done").holder, None);
+    assert!(force(Force::Unfreeze).await.expect("force").expect("done").freeze.is_some());
+    assert!(force(Force::Unfreeze).await.expect("force").expect("done").freeze.is_none());
+}
+
+/// With an operation, the same again is answered the same whatever has become of the tenant, and changes nothing; the
+/// operation's id is nobody else's, be it for a lock or for a step.
+pub async fn a_forced_lock_is_done_once_under_its_operation(h: &dyn Harness) {
+    let one = Rival::up(h, "one", 0).await;
+    let two = Rival::open(h, "two", 1_000).await;
+    let (acme, by) = (id("acme"), id("Zoë"));
+    let op = |name: &str, digest| Op { id: id(name), digest };
+    let lock = one.acquire("acme", "a", LEASE_MS).await.expect("free");
+    let freeze = op("freeze", 1);
+    let first = one.ports.locks.force(&acme, Force::Freeze, &by, None, Some(&freeze)).await.expect("force");
+    assert_eq!(first, Ok(Tenant { tenant: acme.clone(), holder: Some(lock), freeze: None }));
+    one.ports
+        .locks
+        .force(&acme, Force::Unfreeze, &by, None, Some(&op("unfreeze", 2)))
+        .await
+        .expect("force")
+        .expect("done");
+    for again in [&one, &two] {
+        let answer = again.ports.locks.force(&acme, Force::Freeze, &by, None, Some(&freeze)).await.expect("force");
+        assert_eq!(answer, first, "the same again");
+        assert_eq!(again.lock(&acme).await.freeze, None, "and nothing was done");
+    }
+    let reused = two.ports.locks.force(&id("bolt"), Force::Freeze, &by, None, Some(&op("freeze", 9))).await;
+    assert_eq!(reused, Ok(Err(Refusal::OpReused)), "the same id with another body");
+    assert_eq!(two.lock(&id("bolt")).await.freeze, None);
+    assert!(matches!(one.load(Key::Op(id("freeze"))).await, Some(Row::Op(row)) if row.digest == 1));
+
+    let draft = Draft::new("p", &["crux"]);
+    let mut create = draft.step();
+    create.op = freeze.clone();
+    create.op.digest = 3;
+    assert_eq!(two.commit(&create).await, Err(Refusal::OpReused), "an id of a lock's operation, for a step");
+    create.op = op("create", 4);
+    one.done(&create).await;
+    let taken = one.ports.locks.force(&acme, Force::Freeze, &by, None, Some(&op("create", 5))).await;
+    assert_eq!(taken, Ok(Err(Refusal::OpReused)), "an id of a step's operation, for a lock");
+    assert_eq!(one.lock(&acme).await.freeze, None);
 }

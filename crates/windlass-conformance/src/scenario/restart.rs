@@ -24,7 +24,7 @@ pub async fn every_kind_of_row_is_there_after_a_restart(h: &dyn Harness) {
     one.done(&step::person("cancel", &row, vec![Fact::TaskCancelled { cause: Cause::Person }])).await;
     one.take(&draft.task(2)).await.expect("free");
     let (by, why) = (id("Zoë"), id("stuck"));
-    one.ports.locks.force(&id("dent"), Force::Freeze, &by, Some(&why)).await.expect("force");
+    one.ports.locks.force(&id("dent"), Force::Freeze, &by, Some(&why), None).await.expect("force").expect("done");
     let keys: Vec<Key> = ["create-p", "start-p", "ask", "cancel"].map(|op| Key::Op(id(op))).into();
     let ops = one.ports.state.load(&keys).await.expect("load");
     assert!(ops.iter().all(Option::is_some), "operations are kept: {ops:?}");

@@ -126,8 +126,9 @@ pub async fn a_waiter_is_woken_by_a_lock_that_changed(h: &dyn Harness) {
         wakes!(two, lock_woken, locks_mark, "a release", one.release(&held).await.expect("its own"));
         one.acquire("acme", "t", LOCK_MS).await.expect("free");
         for (what, name) in [(Force::Freeze, "freeze"), (Force::Unfreeze, "unfreeze"), (Force::Release, "force")] {
-            let forced =
-                wakes!(two, lock_woken, locks_mark, "a force", { one.ports.locks.force(&acme, what, &by, None).await });
+            let forced = wakes!(two, lock_woken, locks_mark, "a force", {
+                one.ports.locks.force(&acme, what, &by, None, None).await
+            });
             assert!(forced.is_ok(), "{name}");
         }
     }

@@ -47,3 +47,16 @@ fn a_task_is_ready_when_it_is_pending_or_asked_to_start() {
     assert_eq!(failed.readiness(&asked), Some(Readiness::Asked));
     assert!(!failed.takes_slot(), "an ended attempt gives its slot up");
 }
+
+#[test]
+fn a_lock_that_was_taken_away_concerns_the_attempt_that_had_it_and_no_other() {
+    let mut control = Control::default();
+    control.ask(Request::Revoke(Fence(7)));
+    assert!(control.wants_owner() && control.revoked == Some(Fence(7)));
+    assert_eq!(control.clone().after(TaskStatus::Running, TaskStatus::Running, false), control);
+    for (to, begun) in [(TaskStatus::Running, true), (TaskStatus::RollingBack, true), (TaskStatus::Failed, false)] {
+        assert!(control.clone().after(TaskStatus::Running, to, begun).is_empty(), "{to}");
+    }
+    control.ask(Request::Start(start(StartKind::Retry, 1, 4, 1)));
+    assert_eq!(control.revoked, None);
+}

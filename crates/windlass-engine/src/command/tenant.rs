@@ -2,29 +2,20 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use windlass_core::event::Fact;
 use windlass_core::id::TenantId;
 use windlass_core::lock::{Freeze, Holder};
 use windlass_core::port::lock::{Force, Tenant};
-use windlass_core::port::state::{Ask, CheckpointPut, Key, Op, Row, Step, TaskRow, TenantRow, Writer};
+use windlass_core::port::state::{Ask, CheckpointPut, Key, Row, Step, TaskRow, TenantRow, Writer};
 use windlass_core::port::{PortError, Refusal};
 use windlass_core::task::command::Command;
 use windlass_core::task::status::{Statuses, TaskStatus};
 use windlass_core::task::{Cause, Hold, Request};
 
+use super::Caller;
 use super::task::{Order, Which};
-use super::{Caller, kept};
 use crate::error::Error;
 use crate::shared::{Counts, Shared};
-
-/// What a tenant was, as it is kept with the operation. Locks and state may be two stores, so this is
-/// written after it was done: a crash in between lets a repeat do it again.
-#[derive(Serialize, Deserialize)]
-struct Was {
-    holder: Option<Holder>,
-    freeze: Option<Freeze>,
-}
 
 impl Shared {
     /// Does it, writes it into the history of the tenant's latest task, and answers what it was before.
@@ -39,11 +30,14 @@ impl Shared {
             return Ok(self.locks.load(std::slice::from_ref(tenant)).await?.pop().ok_or_else(none)?);
         }
         let op = self.op_for(caller, &format!("{what:?} {tenant}"));
-        if let Some(Was { holder, freeze }) = self.answered(caller, &op).await? {
-            return Ok(Tenant { tenant: tenant.clone(), holder, freeze });
+        if let Some(before) = self.answered(caller, &op).await? {
+            return Ok(before);
         }
+        // Locks and state may be two stores. The answer is kept with the locks, in the same write; a crash before the
+        // rest is done leaves a history without the fact, and a freeze that the next beats make known.
         Counts::add(&self.counts.calls);
-        let before = self.locks.force(tenant, what, &caller.by, caller.reason.as_ref()).await?;
+        let kept = caller.key.is_some().then_some(&op);
+        let before = self.locks.force(tenant, what, &caller.by, caller.reason.as_ref(), kept).await??;
         let fact = match (what, &before) {
             (Force::Freeze, Tenant { freeze: None, .. }) => Some(Fact::TenantFrozen),
             (Force::Unfreeze, Tenant { freeze: Some(_), .. }) => Some(Fact::TenantUnfrozen),
@@ -54,8 +48,10 @@ impl Shared {
         };
         let latest = self.latest(tenant).await?;
         if let (Some(fact), Some(row)) = (fact, &latest) {
-            let was = Was { holder: before.holder.clone(), freeze: before.freeze.clone() };
-            self.note(row, fact, caller, op, &was).await?;
+            self.note(row, fact, caller).await?;
+        }
+        if let (Force::Release, Some(holder)) = (what, &before.holder) {
+            self.revoke(holder, caller).await?;
         }
         if what == Force::Freeze
             && let Some(row) = latest.filter(|row| row.task.status == TaskStatus::Running)
@@ -85,22 +81,42 @@ impl Shared {
         })
     }
 
-    async fn note(&self, row: &TaskRow, fact: Fact, caller: &Caller, op: Op, was: &Was) -> Result<(), Error> {
+    async fn note(&self, row: &TaskRow, fact: Fact, caller: &Caller) -> Result<(), Error> {
         let mut event = self.about(&row.task, fact, self.clock.now());
         (event.by, event.reason) = (Some(caller.by.clone()), caller.reason.clone());
         let step = Step {
-            op,
+            op: self.op_beside(caller),
             by: Writer::Person(caller.by.clone()),
             plan: None,
             tasks: Vec::new(),
             checkpoint: CheckpointPut::Keep,
             ask: None,
             events: vec![event.clone()],
-            answer: kept(was),
+            answer: None,
         };
         if let Ok(stepped) = self.commit_one(&step).await? {
             self.tell(vec![event], stepped.seq, true);
         }
+        Ok(())
+    }
+
+    /// Whoever runs the task that held the lock is told, wherever that is. One that does not run has nothing to stop.
+    async fn revoke(&self, holder: &Holder, caller: &Caller) -> Result<(), Error> {
+        let from = Statuses::of(&[TaskStatus::Running, TaskStatus::RollingBack]);
+        let ask = Ask { task: holder.task.clone(), from, request: Request::Revoke(holder.fence) };
+        let step = Step {
+            op: self.op(),
+            by: Writer::Person(caller.by.clone()),
+            plan: None,
+            tasks: Vec::new(),
+            checkpoint: CheckpointPut::Keep,
+            ask: Some(ask),
+            events: Vec::new(),
+            answer: None,
+        };
+        // Refused: it has ended, or was never there.
+        drop(self.commit_one(&step).await?);
+        self.asked.notify_one();
         Ok(())
     }
 

@@ -5,10 +5,11 @@ use windlass_core::checkpoint::Checkpoint;
 use windlass_core::event::Event;
 use windlass_core::id::PlanId;
 use windlass_core::lock::{Freeze, Holder};
+use windlass_core::plan::spec::Recovery;
 use windlass_core::plan::{Plan, PlanStatus, Tally};
 use windlass_core::port::state::{Filter, Key, Row, TaskRow};
 use windlass_core::port::{Cursor, Page, Refusal};
-use windlass_core::task::status::TaskStatus;
+use windlass_core::task::status::{Statuses, TaskStatus};
 use windlass_core::task::{Control, Task};
 
 use crate::Engine;
@@ -71,7 +72,13 @@ impl Engine {
     /// Whether nothing of a started plan moves any more unless a person says so.
     pub async fn rests(&self, id: &PlanId) -> Result<bool, Error> {
         let view = self.view_plan(id).await?;
-        let still = view.tally.of(TaskStatus::Running) + view.tally.of(TaskStatus::RollingBack) == 0;
+        let begun = view.tally.of(TaskStatus::Running) + view.tally.of(TaskStatus::RollingBack);
+        // Interrupted ones stay where they are, unless the plan says that any instance takes them up.
+        let interrupted = match view.plan.recovery {
+            Recovery::Manual if begun > 0 => self.interrupted_of(id).await?,
+            _ => 0,
+        };
+        let still = begun <= interrupted;
         let waits = view.interrupted || view.tally.of(TaskStatus::Pending) == 0;
         match view.plan.status {
             PlanStatus::Ready => Ok(false),
@@ -83,6 +90,21 @@ impl Engine {
                 Ok(!asked && self.view_plan(id).await?.tally == view.tally)
             }
             status => Ok(status.is_final()),
+        }
+    }
+
+    /// How many of the plan's tasks have begun and are run by nobody alive.
+    async fn interrupted_of(&self, id: &PlanId) -> Result<u32, Error> {
+        let statuses = Statuses::of(&[TaskStatus::Running, TaskStatus::RollingBack]);
+        let filter = Filter::Tasks { plan: Some(id.clone()), tenant: None, statuses, interrupted: true };
+        let (mut count, mut after) = (0, None);
+        loop {
+            let page = self.list(&filter, after.as_ref(), windlass_core::port::PAGE_MAX).await?;
+            count += page.items.len() as u32;
+            after = page.next;
+            if after.is_none() {
+                return Ok(count);
+            }
         }
     }
 

@@ -63,6 +63,9 @@ pub(super) enum Stop {
     Leaving,
 }
 
+/// Why an attempt stops that was told so while it ran.
+pub(super) const NOT_ITS_OWN: &str = "somebody else owns the task, or its tenant lock was taken away";
+
 /// What is found once the attempt's fence stands.
 enum Point {
     /// Work goes on.
@@ -163,8 +166,14 @@ impl Attempt {
         let Some(begin) = begin else {
             return Err(Stop::Broken(format!("nothing was asked of the task, which is {}", self.task.status)));
         };
+        let retries = matches!(begin, Fact::TaskRetryStarted(_));
         let mut next = self.boundary(vec![begin]).await?;
         self.start = None;
+        if retries {
+            // Whoever draws a bar sees where it begins again, without waiting for the next beat.
+            let Task { id, completed, stages, .. } = &self.task;
+            self.engine.bus.tell(News::TaskProgress { task: id.clone(), completed: *completed, stages: *stages });
+        }
         if self.task.status.is_running() {
             next = match Box::pin(self.resume_point()).await? {
                 Point::Onward if next.is_some() => next,
@@ -211,6 +220,9 @@ impl Attempt {
     async fn commit_boundary(&mut self, facts: Vec<Fact>) -> Result<Option<At>, Stop> {
         if Instant::now() >= *locked(&self.lock_end) {
             return Err(Stop::LockRanOut);
+        }
+        if self.signal.look(|signal| signal.is_lost(self.fence)) {
+            return Err(Stop::Lost(NOT_ITS_OWN.to_owned()));
         }
         let now = self.engine.clock.now();
         let mut task = self.task.clone();

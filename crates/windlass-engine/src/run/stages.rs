@@ -5,13 +5,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 use windlass_core::event::{At, Fact};
 use windlass_core::failure::{Failure, FailureKind};
+use windlass_core::fence::Fence;
 use windlass_core::json::Json;
 use windlass_core::stage::{Action, Stage};
 use windlass_core::task::Cause;
 use windlass_core::task::advance::{Outcome, ended};
 use windlass_core::task::status::TaskStatus;
 
-use super::attempt::{Attempt, Stop};
+use super::attempt::{Attempt, NOT_ITS_OWN, Stop};
 use crate::shared::Counts;
 use crate::stage::{Ended, Signals, Told, Trouble, Yield};
 
@@ -108,7 +109,7 @@ impl Attempt {
                 let message = format!("it took longer than its {} ms", stage.timeout_ms);
                 Err(Trouble { kind: FailureKind::Timeout, message, again: true })
             })),
-            stop = lost(&self.signal) => Err(stop),
+            stop = lost(&self.signal, self.fence) => Err(stop),
         }
     }
 
@@ -116,7 +117,7 @@ impl Attempt {
     async fn back_off(&mut self, delay_ms: u64, stop: &mut Yield) -> Result<bool, Stop> {
         tokio::select! {
             biased;
-            stop = lost(&self.signal) => Err(stop),
+            stop = lost(&self.signal, self.fence) => Err(stop),
             () = stop.wanted() => Ok(false),
             () = tokio::time::sleep(Duration::from_millis(delay_ms)) => Ok(true),
         }
@@ -178,8 +179,8 @@ impl Attempt {
     }
 }
 
-/// Ends when somebody else owns the task.
-async fn lost(signal: &Signals) -> Stop {
-    signal.until(|signal| signal.lost).await;
-    Stop::Lost("somebody else owns the task".to_owned())
+/// Ends when the task is not this attempt's any more.
+async fn lost(signal: &Signals, fence: Fence) -> Stop {
+    signal.until(|signal| signal.is_lost(fence)).await;
+    Stop::Lost(NOT_ITS_OWN.to_owned())
 }

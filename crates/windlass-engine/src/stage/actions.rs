@@ -28,7 +28,8 @@ pub struct Setup {
     pub secrets: Secrets,
     /// The programs that `exec` stages may run.
     pub exec: Allowed,
-    /// The instance's own environment; programs get `PATH`, `HOME`, `LANG` and `TZ` of it.
+    /// The instance's own environment; programs get `PATH`, `HOME`, `LANG` and `TZ` of it, and its variables
+    /// `WINDLASS_SECRET_…` are secrets.
     pub environment: BTreeMap<String, String>,
     /// The addresses that `http` and `poll` stages may call.
     pub guard: Guard,
@@ -75,7 +76,8 @@ pub struct Actions {
 impl Actions {
     /// Checks what it is given.
     pub fn new(setup: Setup) -> Result<Actions, BadSetup> {
-        let Setup { handlers, secrets, exec, environment, guard, lookup, queues } = setup;
+        let Setup { handlers, mut secrets, exec, mut environment, guard, lookup, queues } = setup;
+        secrets.take_from(&mut environment);
         if let Some(bad) = exec.bad() {
             return Err(BadSetup::Program(bad.to_owned()));
         }

@@ -44,7 +44,8 @@ pub enum Allowed {
 
 impl Allowed {
     /// A program that can never be meant: neither an absolute path nor a bare name.
-    pub(super) fn bad(&self) -> Option<&str> {
+    #[must_use]
+    pub fn bad(&self) -> Option<&str> {
         let Allowed::Programs(programs) = self else { return None };
         let good = |name: &String| name.starts_with('/') || (!name.is_empty() && !name.contains('/'));
         programs.iter().find(|name| !good(name)).map(String::as_str)

@@ -20,28 +20,59 @@ pub const HIDDEN: &str = "***";
 /// A part of a secret is hidden by itself from this length on: the token of `Bearer TOKEN`, but not `Bearer`.
 const PART_BYTES_MIN: usize = 8;
 
+/// A variable of this name and the secret's holds the secret.
+const VARIABLE: &str = "WINDLASS_SECRET_";
+
+/// Looks a secret up where secrets are kept, each time that a stage needs one; or says why it cannot be looked up.
+pub type Source = dyn Fn(&SecretName) -> Result<Option<SecretString>, String> + Send + Sync;
+
 /// What this instance knows, by name. Where it came from is the executable's business.
 #[derive(Default)]
 pub struct Secrets {
     by_name: BTreeMap<SecretName, SecretString>,
+    source: Option<Box<Source>>,
 }
 
 impl Secrets {
     /// Those that are known.
     #[must_use]
     pub fn new(by_name: BTreeMap<SecretName, SecretString>) -> Secrets {
-        Secrets { by_name }
+        Secrets { by_name, source: None }
     }
 
-    fn get(&self, name: &SecretName) -> Result<&str, Trouble> {
+    /// Looks in `source` for what is not known otherwise.
+    #[must_use]
+    pub fn or_from(self, source: Box<Source>) -> Secrets {
+        Secrets { source: Some(source), ..self }
+    }
+
+    /// Takes the variables `WINDLASS_SECRET_…` out of `environment`. What was handed in as a secret goes before them.
+    pub(super) fn take_from(&mut self, environment: &mut BTreeMap<String, String>) {
+        let ours = |name: &String| name.strip_prefix(VARIABLE).and_then(|name| name.parse::<SecretName>().ok());
+        environment.retain(|variable, text| match ours(variable) {
+            Some(name) => {
+                self.by_name.entry(name).or_insert_with(|| SecretString::from(std::mem::take(text)));
+                false
+            }
+            None => true,
+        });
+    }
+
+    fn get(&self, name: &SecretName) -> Result<Cow<'_, str>, Trouble> {
         let unknown = || {
             let message = format!(
-                "the secret {name} is not known on this instance: set WINDLASS_SECRET_{name} or add it to the secret \
+                "the secret {name} is not known on this instance: set {VARIABLE}{name} or add it to the secret \
                  file, and retry (WL-5002)"
             );
             Trouble::hopeless(FailureKind::Stage, message)
         };
-        self.by_name.get(name).map(ExposeSecret::expose_secret).ok_or_else(unknown)
+        if let Some(secret) = self.by_name.get(name) {
+            return Ok(Cow::Borrowed(secret.expose_secret()));
+        }
+        let found = self.source.as_ref().map_or(Ok(None), |source| source(name));
+        // Whoever is writing the file may be done with it when the stage is tried again.
+        let found = found.map_err(|why| Trouble::stage(format!("the secret {name} cannot be looked up: {why}")))?;
+        found.map(|secret| Cow::Owned(secret.expose_secret().to_owned())).ok_or_else(unknown)
     }
 }
 
@@ -49,7 +80,7 @@ impl Secrets {
 pub(super) struct Used<'a> {
     secrets: &'a Secrets,
     /// Longest first: one may be a part of another.
-    texts: Vec<Cow<'a, str>>,
+    texts: Vec<String>,
 }
 
 impl<'a> Used<'a> {
@@ -71,21 +102,20 @@ impl<'a> Used<'a> {
             Text::Template(template) => Ok((rendering.text(what, template)?, false)),
             Text::Secret(name) => {
                 let secret = self.secrets.get(name)?;
-                self.remember(secret);
-                Ok((Cow::Borrowed(secret), true))
+                self.remember(&secret);
+                Ok((secret, true))
             }
         }
     }
 
-    fn remember(&mut self, secret: &'a str) {
+    fn remember(&mut self, secret: &str) {
         let parts = secret.split_whitespace().filter(|part| part.len() >= PART_BYTES_MIN);
         let whole = [secret, secret.trim()].into_iter().filter(|text| !text.is_empty());
         for text in parts.chain(whole) {
-            self.texts.push(Cow::Borrowed(text));
+            self.texts.push(text.to_owned());
             // As JSON that is shown as text has it.
             let escaped = serde_json::to_string(text).unwrap_or_default();
-            self.texts
-                .extend(escaped.get(1..escaped.len().saturating_sub(1)).map(|inner| Cow::Owned(inner.to_owned())));
+            self.texts.extend(escaped.get(1..escaped.len().saturating_sub(1)).map(str::to_owned));
         }
         self.texts.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         self.texts.dedup();
@@ -93,15 +123,15 @@ impl<'a> Used<'a> {
 
     /// The length of the longest: how much more than is kept must be read, so that a cut goes through none.
     pub(super) fn longest(&self) -> usize {
-        self.texts.first().map_or(0, |text| text.len())
+        self.texts.first().map_or(0, String::len)
     }
 
     /// `text` without any of them.
     pub(super) fn hide<'t>(&self, text: impl Into<Cow<'t, str>>) -> Cow<'t, str> {
         let mut text = text.into();
         for secret in &self.texts {
-            if text.contains(&**secret) {
-                text = Cow::Owned(text.replace(&**secret, HIDDEN));
+            if text.contains(secret.as_str()) {
+                text = Cow::Owned(text.replace(secret.as_str(), HIDDEN));
             }
         }
         text

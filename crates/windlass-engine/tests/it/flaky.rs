@@ -9,8 +9,8 @@ use windlass_core::by::{By, Reason};
 use windlass_core::id::{InstanceId, TenantId};
 use windlass_core::lock::{Acquire, Held, Holder};
 use windlass_core::port::lock::{Force, Locks, Tenant};
-use windlass_core::port::state::{Beat, Filter, Key, Row, State, Step, Stepped, Take, TaskRow, Writer};
-use windlass_core::port::{Cursor, Each, Mark, Page, PortError};
+use windlass_core::port::state::{Beat, Filter, Key, Op, Row, State, Step, Stepped, Take, TaskRow, Writer};
+use windlass_core::port::{Cursor, Each, Mark, Page, PortError, Refusal};
 use windlass_core::time::Ms;
 
 pub(crate) struct Flaky {
@@ -191,8 +191,9 @@ impl Locks for Flaky {
         what: Force,
         by: &By,
         reason: Option<&Reason>,
-    ) -> Result<Tenant, PortError> {
-        self.locks()?.force(tenant, what, by, reason).await
+        op: Option<&Op>,
+    ) -> Result<Result<Tenant, Refusal>, PortError> {
+        self.locks()?.force(tenant, what, by, reason, op).await
     }
 
     async fn load(&self, tenants: &[TenantId]) -> Result<Vec<Tenant>, PortError> {

@@ -7,11 +7,12 @@ use windlass_core::port::lock::Force;
 use windlass_core::task::Cause;
 use windlass_core::task::command::{Command, RetryFrom};
 use windlass_core::task::status::TaskStatus;
-use windlass_engine::Error;
+use windlass_engine::bus::News;
 use windlass_engine::command::plan::Verb;
 use windlass_engine::command::{Caller, IdempotencyKey};
+use windlass_engine::{Error, Options};
 
-use crate::world::{World, by, calm, file, of, order, plan, plan_of, refused, retry, until};
+use crate::world::{PATIENCE, World, by, calm, file, of, order, plan, plan_of, refused, retry, until};
 
 fn keyed(credential: &str, key: &str) -> Caller {
     let key = Some(IdempotencyKey { credential: credential.into(), key: key.into() });
@@ -181,4 +182,50 @@ async fn a_lock_is_taken_away_once_under_one_key() {
     world.script.entered("acme/b").await;
     assert_eq!(world.engine.tenant(&tenant, Force::Release, &caller).await.unwrap(), first);
     assert!(world.view("acme").await.lock.is_some(), "the next holder keeps it");
+}
+
+#[tokio::test]
+async fn a_tenant_without_a_task_is_frozen_once_under_one_key() {
+    let world = World::new().await;
+    let tenant = "nobody".parse().unwrap();
+    let does = async |what, key: &str| world.engine.tenant(&tenant, what, &keyed("c", key)).await;
+    let frozen = does(Force::Freeze, "k1").await.unwrap();
+    assert_eq!((frozen.holder.is_some(), frozen.freeze.is_some()), (false, false));
+    let thawed = does(Force::Unfreeze, "k2").await.unwrap();
+    assert!(thawed.freeze.is_some(), "it says what it was");
+    assert_eq!(does(Force::Freeze, "k1").await.unwrap(), frozen, "the same again, the same answer");
+    let now = world.engine.tenant(&tenant, Force::Freeze, &dry()).await.unwrap();
+    assert_eq!(now.freeze, None, "and nothing was done");
+    for (what, key) in [(Force::Release, "k1"), (Force::Freeze, "k2")] {
+        let refused = does(what, key).await.unwrap_err();
+        assert_eq!(refused, Error::Store(Refusal::OpReused), "another request under the same key");
+    }
+    let start = world.engine.create(&file(&plan(1, &["acme"])), true, &keyed("c", "k1")).await.unwrap_err();
+    assert_eq!(start, Error::Store(Refusal::OpReused), "another operation under the same key");
+    let released = does(Force::Release, "k3").await.unwrap();
+    assert_eq!(does(Force::Release, "k3").await.unwrap(), released);
+}
+
+#[tokio::test]
+async fn a_lock_that_is_taken_away_stops_its_holder_at_once_wherever_it_runs() {
+    // Neither a beat nor a scan nor a renewal comes while this runs: only a wake-up can tell.
+    let options = Options { lease_ms: 3_600_000, beat_ms: 1_200_000, scan_ms: 60_000, ..calm() };
+    let world = World::with(options).await;
+    world.script.shut("acme/a");
+    world.start(&plan(2, &["acme"])).await;
+    world.script.entered("acme/a").await;
+    let mut news = world.engine.subscribe();
+    let other = world.another().await;
+    let before = other.tenant(&"acme".parse().unwrap(), Force::Release, &by("carl")).await.unwrap();
+    assert!(before.holder.is_some());
+    let told = async { while !matches!(news.recv().await.unwrap(), News::TaskLost { .. }) {} };
+    assert!(tokio::time::timeout(PATIENCE, told).await.is_ok(), "it was never told");
+    world.until_interrupted("acme").await;
+    assert_eq!(world.engine.running() + other.running(), 0);
+    assert_eq!(world.view("acme").await.task.completed, 0, "nothing more was written");
+    // A person decides, and the next attempt is not bothered by what happened to the last.
+    world.script.let_go("acme/a");
+    world.task("acme", retry(RetryFrom::Checkpoint)).await.unwrap();
+    let view = world.until_task("acme", TaskStatus::Completed).await;
+    assert!(view.control.is_empty(), "{:?}", view.control);
 }

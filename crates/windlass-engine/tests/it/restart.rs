@@ -230,3 +230,21 @@ async fn a_stop_that_cannot_wait_says_what_it_interrupted() {
     world.until_task("acme", TaskStatus::Completed).await;
     assert_eq!(world.script.take(), ["acme/a/1 \"new\"", "acme/b/1 \"new\""]);
 }
+
+#[tokio::test]
+async fn a_plan_of_which_only_interrupted_tasks_are_left_rests_until_a_person_decides() {
+    let mut world = World::with(brief()).await;
+    world.script.shut("acme/a");
+    let id = world.start(&plan(1, &["acme", "blue"])).await;
+    world.script.entered("acme/a").await;
+    world.until_task("blue", TaskStatus::Completed).await;
+    assert!(!world.engine.rests(&id).await.unwrap(), "it runs");
+    world.crash().await;
+    world.until_interrupted("acme").await;
+    assert!(world.engine.rests(&id).await.unwrap(), "nobody runs it");
+    world.task("acme", retry(RetryFrom::Checkpoint)).await.unwrap();
+    assert!(!world.engine.rests(&id).await.unwrap(), "it is asked for, or runs again");
+    world.script.let_go("acme/a");
+    world.until_plan(&id, PlanStatus::Completed).await;
+    assert!(world.engine.rests(&id).await.unwrap());
+}

@@ -5,9 +5,10 @@ use windlass_core::port::state::{CheckpointPut, Key, Op, Row, Step, TaskPut, Wri
 use windlass_core::refused::RefusedCode;
 use windlass_core::task::command::{Command, Retry, RetryFrom};
 use windlass_core::task::status::{Statuses, TaskStatus};
-use windlass_engine::Error;
+use windlass_engine::bus::News;
+use windlass_engine::{Error, Options};
 
-use crate::world::{World, from_stage, of, plan, plan_of, refused, retry};
+use crate::world::{PATIENCE, World, calm, from_stage, of, plan, plan_of, refused, retry, short};
 
 /// A plan of stages a, b, c, of which `at` fails.
 async fn failed_at(at: &str) -> (World, windlass_core::id::PlanId) {
@@ -50,6 +51,41 @@ async fn a_retry_from_the_checkpoint_stays_in_its_pass_and_runs_what_is_left() {
     assert_eq!((view.task.retries, view.task.pass, view.checkpoint), (1, 1, None));
     let context = view.task.context.unwrap();
     assert!(["acme/a", "acme/b", "acme/c"].iter().all(|by| context.as_str().contains(by)), "{context}");
+}
+
+#[tokio::test]
+async fn progress_is_told_once_when_a_retry_starts() {
+    // No beat comes while this runs: what is told of progress is told of the retry.
+    let world = World::with(Options { lease_ms: 3_600_000, beat_ms: 1_200_000, ..calm() }).await;
+    world.script.fail("acme/b");
+    let mut news = world.engine.subscribe();
+    let mut told = async |last: &str| {
+        let mut told = Vec::new();
+        while told.last().is_none_or(|told| told != last) {
+            match tokio::time::timeout(PATIENCE, news.recv()).await.expect(last).unwrap() {
+                News::Event { event, .. } if event.task.is_some() => told.push(short(&event.fact)),
+                News::TaskProgress { completed, stages, .. } => told.push(format!("TaskProgress {completed}/{stages}")),
+                _ => {}
+            }
+        }
+        told
+    };
+    let id = world.start(&plan(3, &["acme"])).await;
+    let first = told("TaskFailed").await;
+    assert!(first.iter().all(|told| !told.starts_with("TaskProgress")), "a first run is no retry: {first:?}");
+    world.until_plan(&id, PlanStatus::Failed).await;
+    world.script.heal("acme/b");
+    world.task("acme", retry(RetryFrom::Checkpoint)).await.unwrap();
+    let expected = [
+        "TaskRetryStarted",
+        "StageStarted b",
+        "TaskProgress 1/3",
+        "StageCompleted b",
+        "StageStarted c",
+        "StageCompleted c",
+        "TaskCompleted",
+    ];
+    assert_eq!(told("TaskCompleted").await, expected);
 }
 
 #[tokio::test]

@@ -310,7 +310,7 @@ pub(crate) fn refused(done: Result<Done, Error>) -> Refused {
     }
 }
 
-fn short(fact: &Fact) -> String {
+pub(crate) fn short(fact: &Fact) -> String {
     match fact {
         Fact::StageStarted(at) | Fact::StageSkipped(at) | Fact::Approved(at) | Fact::Rejected(at) => {
             format!("{} {}", fact.name(), at.stage)

@@ -101,7 +101,7 @@ async fn filled(folder: &Path) {
         // Some rows are written once and some again, so that both a lost and an old one are seen.
         store.beat(&id(&format!("i-{n:02}")), 60_000).await.unwrap();
         let what = if n % 2 == 0 { Force::Freeze } else { Force::Unfreeze };
-        store.force(&id(&format!("t-{}", n / 2)), what, &id("ada"), None).await.unwrap();
+        store.force(&id(&format!("t-{}", n / 2)), what, &id("ada"), None, None).await.unwrap().unwrap();
     }
     store.close();
 }

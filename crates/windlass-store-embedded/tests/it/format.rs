@@ -73,7 +73,7 @@ async fn scenario(store: &Embedded) {
     let mut large = Checkpoint { context_data, ..Checkpoint::new(1, NOW) };
     commit(store, work::boundary("op-8-1", &mut third, &me, &mut large, NOW)).await;
     commit(store, work::pause("op-9", &mut third, &me, NOW)).await;
-    store.force(&id("initech"), Force::Freeze, &id("ada"), Some(&id("audit"))).await.unwrap();
+    store.force(&id("initech"), Force::Freeze, &id("ada"), Some(&id("audit")), None).await.unwrap().unwrap();
     // One plan has ended, of another a part is still to be forgotten.
     for (name, ended_at) in [("p-2", NOW), ("p-3", Ms::new(1_000))] {
         let (mut plan, tasks) = fixture(name, &["umbrella", "hooli"]);

@@ -211,7 +211,7 @@ fn calls() -> Vec<(&'static str, Make)> {
         ("renew", |store| Box::pin(async move { store.renew(&[held()], 99_000).await.map(each) })),
         ("release", |store| Box::pin(async move { store.release(&[held()]).await.map(each) })),
         ("force", |store| {
-            Box::pin(async move { store.force(&id("acme"), Force::Freeze, &id("ada"), None).await.map(drop) })
+            Box::pin(async move { store.force(&id("acme"), Force::Freeze, &id("ada"), None, None).await.map(drop) })
         }),
         ("purge of state", |store| Box::pin(async move { State::purge(&store, Ms::MAX, 9).await.map(some) })),
         ("purge of locks", |store| {

@@ -11,11 +11,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Row, Statement};
+use tokio_postgres::{AsyncMessage, Client, Row, Statement};
 
 use super::Call;
 use crate::error::{Failure, said};
 use crate::sql;
+use crate::tls::Target;
 
 /// How long a new connection may take to be set up.
 const SET_UP: Duration = Duration::from_secs(5);
@@ -33,8 +34,8 @@ impl Drop for Connection {
     }
 }
 
-pub(crate) async fn connect(config: &Config) -> Result<Connection, String> {
-    let (client, driver) = config.connect(NoTls).await.map_err(|error| said(&error))?;
+pub(crate) async fn connect(target: &Target) -> Result<Connection, String> {
+    let (client, driver) = target.config.connect(target.tls.clone()).await.map_err(|error| said(&error))?;
     let driver = tokio::spawn(async move {
         if let Err(error) = driver.await {
             tracing::warn!(why = said(&error), "a connection to PostgreSQL ended");
@@ -48,8 +49,8 @@ pub(crate) async fn connect(config: &Config) -> Result<Connection, String> {
 }
 
 /// A connection that hears what is notified on `channel`: `heard` counts. It ends when the server does.
-pub(crate) async fn listen(config: &Config, channel: &str, heard: watch::Sender<u64>) -> Result<Connection, String> {
-    let (client, mut driver) = config.connect(NoTls).await.map_err(|error| said(&error))?;
+pub(crate) async fn listen(target: &Target, channel: &str, heard: watch::Sender<u64>) -> Result<Connection, String> {
+    let (client, mut driver) = target.config.connect(target.tls.clone()).await.map_err(|error| said(&error))?;
     let driver = tokio::spawn(async move {
         while let Some(Ok(message)) = poll_fn(|cx| driver.poll_message(cx)).await {
             if matches!(message, AsyncMessage::Notification(_)) {

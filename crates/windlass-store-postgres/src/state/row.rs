@@ -117,7 +117,7 @@ pub(super) fn tenant(cells: &mut Cells<'_>) -> Result<TenantRow, PortError> {
 }
 
 /// Reads an operation, after its id.
-pub(super) fn op(cells: &mut Cells<'_>) -> Result<OpRow, PortError> {
+pub(crate) fn op(cells: &mut Cells<'_>) -> Result<OpRow, PortError> {
     let digest = cells.get::<i64>()?.cast_unsigned();
     let (version, seq, at) = (cells.count()?, cells.count()?, cells.at()?);
     Ok(OpRow { digest, version, seq, at, answer: cells.json_or_none()? })

@@ -2,9 +2,9 @@
 
 use windlass_core::checkpoint::Checkpoint;
 use windlass_core::event::{Event, HISTORY_MAX};
-use windlass_core::id::TaskId;
+use windlass_core::id::{OpId, TaskId};
 use windlass_core::port::PortError;
-use windlass_core::port::state::{PlanRow, TaskRow};
+use windlass_core::port::state::{OpRow, PlanRow, TaskRow};
 
 use super::row;
 use super::world::{Saved, World};
@@ -235,15 +235,20 @@ fn ops(world: &World, calls: &mut Vec<Call>) {
     // Two batches with the same operations meet in one order.
     new.sort_by_key(|(id, _)| *id);
     if !new.is_empty() {
-        let params = columns!(
-            new,
-            |row| row.0.to_string(),
-            row.1.digest.cast_signed(),
-            signed(row.1.version),
-            signed(row.1.seq),
-            Stamp(row.1.at),
-            row.1.answer.as_ref().map(|answer| answer.as_str().to_owned()),
-        );
-        calls.push(Call::new(sql::ADD_OPS, params));
+        calls.push(add_ops(&new));
     }
+}
+
+/// Operations that were not there. One that is, by now, makes it a race.
+pub(crate) fn add_ops(new: &[(&OpId, &OpRow)]) -> Call {
+    let params = columns!(
+        new,
+        |row| row.0.to_string(),
+        row.1.digest.cast_signed(),
+        signed(row.1.version),
+        signed(row.1.seq),
+        Stamp(row.1.at),
+        row.1.answer.as_ref().map(|answer| answer.as_str().to_owned()),
+    );
+    Call::new(sql::ADD_OPS, params)
 }

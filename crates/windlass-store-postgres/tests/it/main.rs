@@ -7,3 +7,4 @@ mod fence;
 mod outage;
 mod schema;
 mod server;
+mod tls;

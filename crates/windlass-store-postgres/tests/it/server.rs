@@ -47,14 +47,16 @@ pub(crate) fn url() -> String {
 }
 
 /// Serves `$2/data` until its standard input ends, which it does when this process does, however that ends; then
-/// everything is removed. `$1` is the program.
+/// everything is removed. `$1` is the program; what follows are settings.
 const SCRIPT: &str = r#"
-"$1" -D "$2/data" -k "$2" -c listen_addresses= -c max_connections=300 >>"$2/log" 2>&1 </dev/null &
+program=$1 folder=$2
+shift 2
+"$program" -D "$folder/data" -k "$folder" -c listen_addresses= -c max_connections=300 "$@" >>"$folder/log" 2>&1 </dev/null &
 server=$!
 cat >/dev/null
 kill -QUIT $server 2>/dev/null
 wait $server
-rm -rf "$2"
+rm -rf "$folder"
 "#;
 
 /// A server of one's own.
@@ -62,11 +64,51 @@ pub(crate) struct Server {
     folder: PathBuf,
     /// One for each time it was started.
     shells: Vec<Child>,
+    /// Beyond those of every server.
+    settings: Vec<String>,
 }
 
 impl Server {
     /// Makes a database cluster and starts a server on it.
     pub(crate) fn start() -> Server {
+        let mut server = Server::make();
+        server.up();
+        server
+    }
+
+    /// A server that also listens at `localhost:port`, with a certificate for that name.
+    pub(crate) fn with_tls() -> (Server, u16) {
+        let mut server = Server::make();
+        for name in ["ca", "other"] {
+            let (key, cert) = (server.file(&format!("{name}.key")), server.file(&format!("{name}.crt")));
+            let common =
+                ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test", "-keyout"];
+            run(command(Path::new("openssl")).args(common).args([&key, &"-out".to_owned(), &cert]));
+        }
+        let (key, cert, request) = (server.file("server.key"), server.file("server.crt"), server.file("server.csr"));
+        let common = ["req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"];
+        let name = ["-addext", "subjectAltName=DNS:localhost"];
+        run(command(Path::new("openssl")).args(common).args(name).args(["-keyout", &key, "-out", &request]));
+        let common = ["x509", "-req", "-days", "2", "-copy_extensions", "copy", "-in", &request, "-out", &cert];
+        let signer = ["-CA", &server.file("ca.crt"), "-CAkey", &server.file("ca.key"), "-CAcreateserial"];
+        run(command(Path::new("openssl")).args(common).args(signer));
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        for setting in ["listen_addresses=localhost", "ssl=on"] {
+            server.settings.extend(["-c".to_owned(), setting.to_owned()]);
+        }
+        for (name, value) in [("port", &port.to_string()), ("ssl_key_file", &key), ("ssl_cert_file", &cert)] {
+            server.settings.extend(["-c".to_owned(), format!("{name}={value}")]);
+        }
+        server.up();
+        (server, port)
+    }
+
+    /// A file of its folder.
+    pub(crate) fn file(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+
+    fn make() -> Server {
         let folder = tempfile::Builder::new().prefix("windlass-pg-").tempdir().unwrap().keep();
         if is_root() {
             run(Command::new("chown").arg("postgres").arg(&folder));
@@ -75,19 +117,18 @@ impl Server {
         run(command(&tool("initdb"))
             .args(["-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-locale", "-D"])
             .arg(&data));
-        let mut server = Server { folder, shells: Vec::new() };
-        server.up();
-        server
+        Server { folder, shells: Vec::new(), settings: Vec::new() }
     }
 
     /// Starts it on what is there.
     pub(crate) fn up(&mut self) {
         let mut shell = command(Path::new("sh"));
-        shell.args(["-c", SCRIPT, "sh"]).arg(tool("postgres")).arg(&self.folder);
+        shell.args(["-c", SCRIPT, "sh"]).arg(tool("postgres")).arg(&self.folder).args(&self.settings);
         let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let ready = || {
             let mut ready = Command::new(tool("pg_isready"));
-            let status = ready.arg("-q").arg("-h").arg(&self.folder).status();
+            let port = self.settings.iter().find_map(|setting| setting.strip_prefix("port=")).unwrap_or("5432");
+            let status = ready.arg("-q").args(["-p", port, "-h"]).arg(&self.folder).status();
             status.is_ok_and(|status| status.success())
         };
         while !ready() {

@@ -79,7 +79,7 @@ fn every_setting_in_the_example_file_names_its_variable_and_the_variable_sets_it
             seen += 1;
         }
     }
-    assert_eq!(seen, 16);
+    assert_eq!(seen, 20);
 }
 
 #[test]
@@ -105,4 +105,36 @@ fn a_setting_of_the_engine_that_cannot_be_is_refused_with_what_can() {
     }
     let error = Settings::parse("[engine]\noutage = \"panic\"\n").unwrap_err().to_string();
     assert!(error.contains("line 2") && error.contains("degrade"), "{error}");
+}
+
+#[test]
+fn what_stages_may_do_is_read_from_the_file_and_from_the_environment() {
+    let text = "[http]\nguard = \"on\"\nallow = [\"10.1.0.0/16\"]\n[exec]\nallow = [\"/bin/true\"]\n[secrets]\nfile = \"s.toml\"\n";
+    let from_file = Settings::parse(text).unwrap();
+    from_file.check().unwrap();
+    let said = |name: &str| match name {
+        "WINDLASS_HTTP_GUARD" => Some("on".to_owned()),
+        "WINDLASS_HTTP_ALLOW" => Some(" 10.1.0.0/16,".to_owned()),
+        "WINDLASS_EXEC_ALLOW" => Some("/bin/true".to_owned()),
+        "WINDLASS_SECRETS_FILE" => Some("s.toml".to_owned()),
+        _ => None,
+    };
+    assert_eq!(Settings::load(None, said).unwrap(), from_file);
+}
+
+#[test]
+fn what_stages_cannot_be_allowed_is_refused() {
+    for (name, value, said) in [
+        ("HTTP_GUARD", "maybe", "WINDLASS_HTTP_GUARD is \"maybe\"; expected auto, on or off"),
+        ("HTTP_ALLOW", "::1,10.1.0.0/33", "[http] allow has \"10.1.0.0/33\"; expected a network"),
+        ("HTTP_ALLOW", "10.1.2", "[http] allow has \"10.1.2\"; expected a network"),
+        ("HTTP_ALLOW", "https://intern.example", "[http] allow has \"https://intern.example\"; expected a network"),
+        ("EXEC_ALLOW", "true,bin/migrate", "[exec] allow has \"bin/migrate\"; expected an absolute path"),
+    ] {
+        let environment = |asked: &str| (asked == format!("WINDLASS_{name}")).then(|| value.to_owned());
+        let error = format!("{:#}", Settings::load(None, environment).unwrap_err());
+        assert!(error.starts_with("WL-4021 ") && error.contains(said), "{name} = {value}: {error}");
+    }
+    let error = Settings::parse("[http]\nguard = \"on\"\nallowed = []\n").unwrap_err().to_string();
+    assert!(error.contains("line 3, column 1") && error.contains("allowed"), "{error}");
 }

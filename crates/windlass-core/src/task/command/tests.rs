@@ -55,6 +55,7 @@ fn line(scene: &Scene, decision: &Decision) -> String {
         Request::Unpause => "ask unpause".to_owned(),
         Request::Cancel(hold) => format!("ask cancel ({:?})", hold.cause),
         Request::Skip(skip) => format!("ask skip of stage {}", skip.stage),
+        Request::Revoke(fence) => format!("ask to stop under fence {fence}"),
         Request::Start(Start { kind, range, pass, .. }) => {
             format!("ask {} [{}, {}) in pass {pass}", kind.verb(), range.from, range.to)
         }

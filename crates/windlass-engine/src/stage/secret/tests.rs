@@ -3,7 +3,7 @@ use super::*;
 fn used(secrets: &Secrets) -> Used<'_> {
     let mut used = Used::none(secrets);
     for name in secrets.by_name.keys() {
-        used.remember(secrets.get(name).unwrap());
+        used.remember(&secrets.get(name).unwrap());
     }
     used
 }
@@ -50,4 +50,38 @@ fn every_long_line_of_a_key_is_hidden() {
 fn an_empty_secret_hides_nothing() {
     let secrets = secrets(&[("A", ""), ("B", "  ")]);
     assert_eq!(used(&secrets).hide("a b"), "a b");
+}
+
+#[test]
+fn variables_are_secrets_and_leave_the_environment_that_programs_see() {
+    let mut environment: BTreeMap<String, String> = [
+        ("PATH", "/bin"),
+        ("WINDLASS_SECRET_A", "from the environment"),
+        ("WINDLASS_SECRET_B", "from the environment"),
+        ("WINDLASS_SECRETS_FILE", "secrets.toml"),
+        ("WINDLASS_SECRET_", "no name"),
+    ]
+    .map(|(name, text)| (name.to_owned(), text.to_owned()))
+    .into();
+    let mut secrets = secrets(&[("B", "handed in")]);
+    secrets.take_from(&mut environment);
+    assert_eq!(environment.into_keys().collect::<Vec<_>>(), ["PATH", "WINDLASS_SECRETS_FILE", "WINDLASS_SECRET_"]);
+    assert_eq!(secrets.get(&"A".parse().unwrap()).unwrap(), "from the environment");
+    assert_eq!(secrets.get(&"B".parse().unwrap()).unwrap(), "handed in");
+}
+
+#[test]
+fn a_source_is_asked_each_time_and_only_for_what_is_not_known() {
+    let asked = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let count = asked.clone();
+    let secrets = secrets(&[("A", "known")]).or_from(Box::new(move |name| match name.as_str() {
+        "B" => Ok(Some(format!("{}", count.fetch_add(1, std::sync::atomic::Ordering::Relaxed)).into())),
+        "C" => Err("the file is away".to_owned()),
+        _ => Ok(None),
+    }));
+    let get = |name: &str| secrets.get(&name.parse().unwrap());
+    assert_eq!((get("A").unwrap(), get("B").unwrap(), get("B").unwrap()), ("known".into(), "0".into(), "1".into()));
+    let away = get("C").unwrap_err();
+    assert!(away.again && away.message.contains("the file is away"), "{away:?}");
+    assert!(get("D").unwrap_err().message.contains("WL-5002"));
 }

@@ -13,8 +13,8 @@ use windlass_core::by::{By, Reason};
 use windlass_core::id::{InstanceId, TenantId};
 use windlass_core::lock::{Acquire, Held, Holder};
 use windlass_core::port::lock::{Force, Locks, Tenant};
-use windlass_core::port::state::{Beat, Filter, Key, Row, State, Step, Stepped, Take, TaskRow};
-use windlass_core::port::{Cursor, Each, Mark, Page, PortError};
+use windlass_core::port::state::{Beat, Filter, Key, Op, Row, State, Step, Stepped, Take, TaskRow};
+use windlass_core::port::{Cursor, Each, Mark, Page, PortError, Refusal};
 use windlass_core::time::Ms;
 
 use super::witness::Witness;
@@ -232,8 +232,9 @@ impl Locks for Net {
         what: Force,
         by: &By,
         reason: Option<&Reason>,
-    ) -> Result<Tenant, PortError> {
-        call!(self.Locks.force(tenant = tenant.clone() => &tenant, what = what => what, by = by.clone() => &by, reason = reason.cloned() => reason.as_ref()))
+        op: Option<&Op>,
+    ) -> Result<Result<Tenant, Refusal>, PortError> {
+        call!(self.Locks.force(tenant = tenant.clone() => &tenant, what = what => what, by = by.clone() => &by, reason = reason.cloned() => reason.as_ref(), op = op.cloned() => op.as_ref()))
     }
 
     async fn load(&self, tenants: &[TenantId]) -> Result<Vec<Tenant>, PortError> {

@@ -9,9 +9,9 @@ use windlass_core::id::{InstanceId, OpId, TenantId};
 use windlass_core::lock::{Acquire, Held, Holder};
 use windlass_core::port::lock::{Force, Locks, Tenant};
 use windlass_core::port::state::{
-    Beat, CheckpointPut, Filter, Key, Row, State, Step, Stepped, Take, TaskRow, Which, Writer,
+    Beat, CheckpointPut, Filter, Key, Op, Row, State, Step, Stepped, Take, TaskRow, Which, Writer,
 };
-use windlass_core::port::{Cursor, Each, Mark, Page, PortError};
+use windlass_core::port::{Cursor, Each, Mark, Page, PortError, Refusal};
 use windlass_core::task::status::TaskStatus;
 use windlass_core::time::Ms;
 
@@ -150,8 +150,9 @@ impl Locks for Spoiled {
         what: Force,
         by: &By,
         reason: Option<&Reason>,
-    ) -> Result<Tenant, PortError> {
-        self.locks.force(tenant, what, by, reason).await
+        op: Option<&Op>,
+    ) -> Result<Result<Tenant, Refusal>, PortError> {
+        self.locks.force(tenant, what, by, reason, op).await
     }
 
     async fn load(&self, tenants: &[TenantId]) -> Result<Vec<Tenant>, PortError> {

@@ -10,7 +10,7 @@ use windlass_core::by::{By, Reason};
 use windlass_core::id::{InstanceId, TenantId};
 use windlass_core::lock::{Acquire, Held, Holder};
 use windlass_core::port::lock::{Force, Locks, Tenant};
-use windlass_core::port::state::{Beat, Filter, Key, Row, State, Step, Stepped, Take, TaskRow, Which};
+use windlass_core::port::state::{Beat, Filter, Key, Op, Row, State, Step, Stepped, Take, TaskRow, Which};
 use windlass_core::port::{Cursor, Each, Mark, Page, PortError, Refusal};
 use windlass_core::time::Ms;
 
@@ -102,9 +102,10 @@ impl Locks for Witness {
         what: Force,
         by: &By,
         reason: Option<&Reason>,
-    ) -> Result<Tenant, PortError> {
+        op: Option<&Op>,
+    ) -> Result<Result<Tenant, Refusal>, PortError> {
         self.note(format_args!("{what:?} of {tenant}"));
-        self.ring(unconstrained(self.locks.force(tenant, what, by, reason)).await)
+        self.ring(unconstrained(self.locks.force(tenant, what, by, reason, op)).await)
     }
 
     async fn load(&self, tenants: &[TenantId]) -> Result<Vec<Tenant>, PortError> {
