@@ -8,7 +8,7 @@ fn future_bytes<A, F: Future>(_begin: impl Fn(A) -> F) -> usize {
 #[test]
 fn a_task_that_waits_keeps_little() {
     let parts = [
-        ("what runs it", future_bytes(Attempt::run), 768),
+        ("what runs it", future_bytes(Attempt::run), 1_152),
         ("the attempt", size_of::<Attempt>(), 512),
         ("its checkpoint", size_of::<Checkpoint>(), 224),
         ("its signal", size_of::<Signals>(), 96),
