@@ -15,7 +15,6 @@ fn a_task_that_waits_keeps_little() {
         ("its place among those that run here", size_of::<(windlass_core::id::TaskId, Running)>(), 112),
     ];
     for (part, bytes, most) in parts {
-        println!("{part}: {bytes} bytes");
         assert!(bytes <= most, "{part}: {bytes} bytes");
     }
 }
