@@ -19,6 +19,7 @@ use windlass_core::time::Ms;
 
 use crate::bus::{Bus, News};
 use crate::clock::Clock;
+use crate::command::task::Which;
 use crate::error::Error;
 use crate::job::Queues;
 use crate::options::Options;
@@ -100,13 +101,7 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn tell(&self, control: &Control) {
-        self.signal.modify(|signal| {
-            let changed = signal.control != *control;
-            if changed {
-                signal.control = control.clone();
-            }
-            changed
-        });
+        self.signal.modify(|signal| signal.set_control(control));
     }
 }
 
@@ -334,6 +329,20 @@ impl Shared {
             here.told = (version, self.tellings.fetch_add(1, Ordering::Relaxed));
             here.tell(control);
         }
+    }
+
+    /// What `look` finds at the attempt that runs here, if one does.
+    pub(crate) fn running_here<R>(
+        &self,
+        which: &Which,
+        look: impl FnOnce(&TaskId, &Running) -> Option<R>,
+    ) -> Option<R> {
+        let running = locked(&self.running);
+        let (id, here) = match which {
+            Which::Task(id) => running.get_key_value(id)?,
+            Which::Tenant(tenant) => running.iter().find(|(_, here)| here.tenant == *tenant)?,
+        };
+        look(id, here)
     }
 
     /// Somebody else owns it.

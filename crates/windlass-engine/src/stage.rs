@@ -100,19 +100,44 @@ impl Trouble {
 /// What is wanted of a running task now.
 #[derive(Debug, Clone, Default)]
 pub struct Signal {
-    /// By people.
-    pub control: Control,
+    /// By people. Of most tasks nothing is, and every one that waits keeps room for this.
+    control: Option<Box<Control>>,
     /// Somebody else owns the task: stop at once, write nothing.
     pub lost: bool,
     /// The instance is stopping: the task goes no further here.
     pub leaving: bool,
 }
 
+static NOTHING: Control = Control { pause: None, cancel: None, skip: None, start: None, revoked: None };
+
 impl Signal {
+    /// What people want.
+    #[must_use]
+    pub fn control(&self) -> &Control {
+        self.control.as_deref().unwrap_or(&NOTHING)
+    }
+
     /// Whether the attempt under this fence has nothing to say any more.
     #[must_use]
     pub fn is_lost(&self, fence: Fence) -> bool {
-        self.lost || self.control.revoked == Some(fence)
+        self.lost || self.control().revoked == Some(fence)
+    }
+
+    /// People want this now; `false` if they wanted it before.
+    pub fn set_control(&mut self, control: &Control) -> bool {
+        let changed = self.control() != control;
+        if changed {
+            self.control = (!control.is_empty()).then(|| Box::new(control.clone()));
+        }
+        changed
+    }
+}
+
+impl From<&Control> for Signal {
+    fn from(control: &Control) -> Signal {
+        let mut signal = Signal::default();
+        signal.set_control(control);
+        signal
     }
 }
 
@@ -140,7 +165,7 @@ impl Yield {
     pub async fn wanted(&mut self) {
         let (deaf, stage) = (self.deaf, self.stage);
         let wanted = |signal: &Signal| {
-            let Control { pause, cancel, skip, .. } = &signal.control;
+            let Control { pause, cancel, skip, .. } = signal.control();
             let asked = pause.is_some() || cancel.is_some() || skip.as_ref().is_some_and(|skip| skip.stage == stage);
             signal.leaving || (asked && !deaf)
         };

@@ -6,6 +6,7 @@
 mod chain;
 mod clock;
 mod error;
+mod hot;
 mod key;
 pub mod kv;
 mod lock;

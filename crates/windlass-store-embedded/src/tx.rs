@@ -1,7 +1,6 @@
 //! One batch in the making: what is stored, with the writes of this batch over it, so that each
 //! caller's work sees what the work before it in the same batch has done.
 
-use std::collections::HashMap;
 use std::ops::Bound;
 
 use serde::de::DeserializeOwned;
@@ -12,6 +11,7 @@ use windlass_core::json::Json;
 use windlass_core::port::state::{TaskRow, TenantRow};
 use windlass_core::time::Ms;
 
+use crate::hot::Hot;
 use crate::kv::{Batch, KvError, Read, Value, Visit};
 use crate::{chain, key, record};
 
@@ -39,18 +39,6 @@ pub(crate) struct Kept {
     pub(crate) saved: Option<Json>,
 }
 
-/// The rows that boundary commits ask for, as the writer last wrote them: those of tasks that run,
-/// and of their tenants. Nobody else writes, and a batch that fails ends the writer, so what is here
-/// is what is stored.
-#[derive(Default)]
-pub(crate) struct Hot {
-    tasks: HashMap<TaskId, Kept>,
-    tenants: HashMap<TenantId, TenantRow>,
-}
-
-/// Rows of each kind that are kept; more tasks at once are read from the store.
-const HOT_MAX: usize = 16_384;
-
 pub(crate) struct Tx<'a> {
     stored: &'a dyn Read,
     hot: &'a mut Hot,
@@ -73,7 +61,7 @@ impl<'a> Tx<'a> {
     }
 
     pub(crate) fn task(&self, id: &TaskId) -> Result<Option<TaskRow>, KvError> {
-        match self.hot.tasks.get(id) {
+        match self.hot.tasks.get(id.as_str()) {
             Some(kept) => Ok(Some(kept.row.clone())),
             None => Ok(self.record::<Kept>(&key::task(id))?.map(|kept| kept.row)),
         }
@@ -81,7 +69,7 @@ impl<'a> Tx<'a> {
 
     /// The checkpoint that is stored beside the task.
     pub(crate) fn saved(&self, id: &TaskId) -> Result<Option<Json>, KvError> {
-        match self.hot.tasks.get(id) {
+        match self.hot.tasks.get(id.as_str()) {
             Some(kept) => Ok(kept.saved.clone()),
             None => Ok(self.record::<Kept>(&key::task(id))?.and_then(|kept| kept.saved)),
         }
@@ -90,19 +78,19 @@ impl<'a> Tx<'a> {
     /// Stores a task; `encoded` is its record.
     pub(crate) fn put_task(&mut self, kept: Kept, encoded: Value) {
         self.put(key::task(&kept.row.task.id), encoded);
-        match kept.row.task.owner.is_some() && self.hot.tasks.len() < HOT_MAX {
-            true => drop(self.hot.tasks.insert(kept.row.task.id.clone(), kept)),
-            false => drop(self.hot.tasks.remove(&kept.row.task.id)),
+        match kept.row.task.owner.is_some() {
+            true => self.hot.tasks.insert(kept.row.task.id.clone(), kept),
+            false => self.hot.tasks.remove(kept.row.task.id.as_str()),
         }
     }
 
     pub(crate) fn remove_task(&mut self, id: &TaskId) {
-        self.hot.tasks.remove(id);
+        self.hot.tasks.remove(id.as_str());
         self.remove(key::task(id));
     }
 
     pub(crate) fn tenant(&self, id: &TenantId) -> Result<Option<TenantRow>, KvError> {
-        match self.hot.tenants.get(id) {
+        match self.hot.tenants.get(id.as_str()) {
             Some(row) => Ok(Some(row.clone())),
             None => self.record(&key::tenant(id)),
         }
@@ -110,14 +98,10 @@ impl<'a> Tx<'a> {
 
     pub(crate) fn put_tenant(&mut self, id: TenantId, row: TenantRow) -> Result<(), KvError> {
         self.put_record(key::tenant(&id), &row)?;
-        if row.started.is_none() {
-            self.hot.tenants.remove(&id);
-            return Ok(());
+        match row.started.is_some() {
+            true => self.hot.tenants.insert(id, row),
+            false => self.hot.tenants.remove(id.as_str()),
         }
-        if self.hot.tenants.len() >= HOT_MAX {
-            self.hot.tenants.clear();
-        }
-        self.hot.tenants.insert(id, row);
         Ok(())
     }
 

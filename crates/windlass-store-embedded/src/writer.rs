@@ -12,8 +12,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use windlass_core::port::{Mark, PortError};
 
 use crate::clock::Clock;
+use crate::hot::Hot;
 use crate::kv::{Kv, KvError, Read};
-use crate::tx::{Hot, Tx};
+use crate::tx::Tx;
 
 /// Work waiting for the writer, at most; further callers wait for room.
 const QUEUE_MAX: usize = 4_096;

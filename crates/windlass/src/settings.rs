@@ -202,6 +202,7 @@ impl From<&Engine> for Options {
                 Outage::Fail => OnOutage::Fail,
             },
             drain_ms: engine.drain_ms,
+            ..Options::default()
         }
     }
 }

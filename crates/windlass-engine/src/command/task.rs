@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::checkpoint::Checkpoint;
 use windlass_core::event::{Event, Fact};
-use windlass_core::id::{PlanId, StageName, TaskId, TenantId};
+use windlass_core::id::{StageName, TaskId, TenantId};
 use windlass_core::json::Json;
 use windlass_core::plan::command as plan_command;
 use windlass_core::plan::{Plan, PlanStatus};
@@ -323,7 +323,10 @@ impl Shared {
             Command::Cancel(cause) => Request::Cancel(hold(*cause)),
             _ => return Err(error),
         };
-        let Some((task, plan, mut control)) = self.runs_here(&order.which) else { return Err(error) };
+        let found = self.running_here(&order.which, |id, here| {
+            Some((id.clone(), here.plan.clone(), here.signal.look(|signal| signal.control().clone())))
+        });
+        let Some((task, plan, mut control)) = found else { return Err(error) };
         control.ask(request);
         if !caller.dry_run {
             if let Some(here) = crate::shared::locked(&self.running).get(&task) {
@@ -338,15 +341,6 @@ impl Shared {
         }
         let state = "asked for in memory: the store does not answer".to_owned();
         Ok(Done { task: Some(task), asked: true, ..Done::about_plan(&plan, state) })
-    }
-
-    fn runs_here(&self, which: &Which) -> Option<(TaskId, PlanId, Control)> {
-        let running = crate::shared::locked(&self.running);
-        let (id, here) = match which {
-            Which::Task(id) => running.get_key_value(id)?,
-            Which::Tenant(tenant) => running.iter().find(|(_, here)| here.tenant == *tenant)?,
-        };
-        Some((id.clone(), here.plan.clone(), here.signal.look(|signal| signal.control.clone())))
     }
 
     /// Everything about a task, as it is stored now.

@@ -15,7 +15,7 @@ use windlass_core::task::{Control, Task};
 use crate::Engine;
 use crate::command::task::Which;
 use crate::error::Error;
-use crate::shared::{Shared, locked};
+use crate::shared::Shared;
 
 /// A plan and how far it is, computed from its tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -130,14 +130,12 @@ impl Engine {
     }
 
     fn in_memory(&self, which: &Which) -> Option<TaskView> {
-        let running = locked(&self.0.running);
-        let here = match which {
-            Which::Task(id) => running.get(id)?,
-            Which::Tenant(tenant) => running.values().find(|here| here.tenant == *tenant)?,
-        };
-        let control = here.signal.look(|signal| signal.control.clone());
+        let (task, control) = self.0.running_here(which, |_, here| {
+            let task = (*here.unsaved.as_ref()?.task).clone();
+            Some((task, here.signal.look(|signal| signal.control().clone())))
+        })?;
         Some(TaskView {
-            task: (*here.unsaved.as_ref()?.task).clone(),
+            task,
             pause_requested: control.pause.is_some(),
             control,
             interrupted: false,

@@ -64,12 +64,7 @@ impl Engine {
 
     /// The store does not have what the task is doing.
     fn why_in_memory(&self, which: &Which) -> Option<Why> {
-        let running = locked(&self.0.running);
-        let here = match which {
-            Which::Task(id) => running.get(id)?,
-            Which::Tenant(tenant) => running.values().find(|here| here.tenant == *tenant)?,
-        };
-        let since = here.unsaved.as_ref()?.since;
+        let since = self.0.running_here(which, |_, here| Some(here.unsaved.as_ref()?.since))?;
         let text = format!("its state is held in memory since {since}: the store is unreachable");
         Some(Why::new("unsaved", text, vec!["pause", "cancel"]))
     }

@@ -39,7 +39,7 @@ pub(crate) struct Attempt {
     pub(super) signal: Arc<Signals>,
     /// When the tenant lock may have run out, by a clock that nobody sets.
     pub(super) lock_end: Arc<Mutex<Instant>>,
-    start: Option<Start>,
+    start: Option<Box<Start>>,
     /// A person named the task while its plan handed out nothing.
     named: bool,
     /// Of the task when it was claimed.
@@ -86,15 +86,19 @@ impl Attempt {
     /// An attempt of a task that was claimed and whose tenant lock was granted, at `asked`, to `holder`.
     pub(crate) fn new(
         engine: &Arc<Shared>,
-        row: TaskRow,
-        job: Job,
+        mut row: TaskRow,
+        mut job: Job,
         holder: &Holder,
         asked: Instant,
         named: bool,
     ) -> Box<Attempt> {
         let lock_ms = std::time::Duration::from_millis(engine.options.lock_ms);
         let lock_end = Arc::new(Mutex::new(asked + lock_ms));
-        let signal = Arc::new(Signals::new(Signal { control: row.control.clone(), ..Signal::default() }));
+        let signal = Arc::new(Signals::new(Signal::from(&row.control)));
+        // An attempt may wait for hours, among thousands: what it shares with others it does not keep for itself.
+        row.task.plan = job.plan.id.clone();
+        row.task.owner = row.task.owner.map(|_| engine.instance.clone());
+        job.spec.stages = None;
         let now = engine.clock.now();
         let mut checkpoint = Box::new(Checkpoint::new(row.task.pass, now));
         if let Some(context) = &row.task.context {
@@ -102,7 +106,7 @@ impl Attempt {
         }
         Box::new(Attempt {
             engine: Arc::clone(engine),
-            start: row.control.start,
+            start: row.control.start.map(Box::new),
             ledger: Ledger::new(row.task.status, row.checkpoint),
             task: row.task,
             job,
@@ -162,7 +166,7 @@ impl Attempt {
 
     async fn carry_out(&mut self) -> Result<(), Stop> {
         let instance = self.engine.instance.clone();
-        let begin = advance::begin(&self.task, self.start.as_ref(), instance, self.fence);
+        let begin = advance::begin(&self.task, self.start.as_deref(), instance, self.fence);
         let Some(begin) = begin else {
             return Err(Stop::Broken(format!("nothing was asked of the task, which is {}", self.task.status)));
         };
@@ -232,7 +236,7 @@ impl Attempt {
         }
         let mut next = None;
         if task.status.is_running() {
-            let control = self.signal.look(|signal| signal.control.clone());
+            let control = self.signal.look(|signal| signal.control().clone());
             let context = Some(&self.checkpoint.context_data);
             let fact = advance::onward(&task, &self.job.work.names, &control, self.job.work.reverse, context);
             if let Fact::StageStarted(at) = &fact {
@@ -268,7 +272,7 @@ impl Attempt {
 
     /// Who stands behind a fact, and why: whoever asked for it.
     fn sign(&self, event: &mut Event) {
-        let control = &self.signal.look(|signal| signal.control.clone());
+        let control = &self.signal.look(|signal| signal.control().clone());
         let (by, reason) = match &event.fact {
             Fact::TaskPaused { cause: Cause::Approval } => return,
             Fact::TaskPaused { .. } => self.signed(control.pause.as_ref()),
@@ -381,7 +385,7 @@ impl Attempt {
 
     /// What is wanted at this boundary instead of the next stage, if anything.
     fn halt(&self) -> Option<Fact> {
-        let control = &self.signal.look(|signal| signal.control.clone());
+        let control = &self.signal.look(|signal| signal.control().clone());
         match (&control.cancel, &control.pause) {
             _ if self.task.status == TaskStatus::RollingBack => None,
             (Some(hold), _) => Some(Fact::TaskCancelled { cause: hold.cause }),
@@ -451,3 +455,6 @@ impl Attempt {
         self.engine.bus.tell(News::TaskInterrupted { plan, task });
     }
 }
+
+#[cfg(test)]
+mod tests;

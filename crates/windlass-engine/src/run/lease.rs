@@ -79,7 +79,7 @@ fn tell_attempts(engine: &Shared, beat: &Beat, sent: u64) {
         let control = asked.get(id).copied().unwrap_or(&nothing);
         let (concerned, same) = here
             .signal
-            .look(|signal| (signal.control.wants_owner() || control.wants_owner(), signal.control == *control));
+            .look(|signal| (signal.control().wants_owner() || control.wants_owner(), signal.control() == control));
         match here.told.1 >= sent {
             true if concerned && !same => engine.asked.notify_one(),
             false if concerned => here.tell(control),

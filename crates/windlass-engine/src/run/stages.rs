@@ -14,6 +14,7 @@ use windlass_core::task::status::TaskStatus;
 
 use super::attempt::{Attempt, NOT_ITS_OWN, Stop};
 use crate::shared::Counts;
+use crate::stage::actions::Running;
 use crate::stage::{Ended, Signals, Told, Trouble, Yield};
 
 /// How one run of a stage ended.
@@ -61,9 +62,8 @@ impl Attempt {
         if rolling && matches!(action, Action::Approval(_)) {
             return Ok(Ran::Skipped);
         }
-        let told = self.told(at, rolling);
         if let Some(when) = &stage.when {
-            match self.engine.actions.when(when, &told) {
+            match self.engine.actions.when(when, &self.told(at, rolling)) {
                 Ok(true) => {}
                 Ok(false) => return Ok(Ran::Skipped),
                 Err(trouble) => return Ok(Ran::Failed(self.failure(trouble.kind, &trouble.message, at))),
@@ -73,7 +73,7 @@ impl Attempt {
         let mut tried = 0;
         loop {
             let began = Instant::now();
-            let trouble = match self.once(stage, action, &told, &mut stop).await? {
+            let trouble = match self.once(stage.timeout_ms, action, self.told(at, rolling), &mut stop).await? {
                 Ok(Ended::Done(output)) => {
                     let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
                     return Ok(Ran::Done(output, took_ms));
@@ -94,23 +94,16 @@ impl Attempt {
     }
 
     /// One try, within its time; dropped at once when somebody else owns the task.
-    async fn once(
-        &mut self,
-        stage: &Stage,
-        action: &Action,
-        told: &Told,
-        stop: &mut Yield,
-    ) -> Result<Result<Ended, Trouble>, Stop> {
-        let limit = Duration::from_millis(stage.timeout_ms);
-        let run = tokio::time::timeout(limit, self.engine.actions.run(action, told, stop));
-        tokio::select! {
-            biased;
-            ran = run => Ok(ran.unwrap_or_else(|_| {
-                let message = format!("it took longer than its {} ms", stage.timeout_ms);
-                Err(Trouble { kind: FailureKind::Timeout, message, again: true })
-            })),
-            stop = lost(&self.signal, self.fence) => Err(stop),
-        }
+    fn once<'a>(
+        &'a self,
+        limit_ms: u64,
+        action: &'a Action,
+        told: Told,
+        stop: &'a mut Yield,
+    ) -> impl Future<Output = Result<Result<Ended, Trouble>, Stop>> + Send + 'a {
+        // Not in the future: whatever runs keeps what it needs of this, and nobody else does while it waits.
+        let run = self.engine.actions.run(action, told, stop);
+        within(limit_ms, run, &self.signal, self.fence)
     }
 
     /// Waits; `false` if somebody wants the task to stop here.
@@ -159,12 +152,12 @@ impl Attempt {
     }
 
     fn is_skipped(&self, at: &At) -> bool {
-        self.signal.look(|signal| signal.control.skip.as_ref().is_some_and(|skip| skip.stage == at.index))
+        self.signal.look(|signal| signal.control().skip.as_ref().is_some_and(|skip| skip.stage == at.index))
     }
 
     /// The stage stopped waiting because somebody wanted it to.
     fn yielded(&self, at: &At, failure: Option<Failure>) -> Result<Vec<Fact>, Stop> {
-        let control = self.signal.look(|signal| signal.control.clone());
+        let control = self.signal.look(|signal| signal.control().clone());
         let halt = match (&control.cancel, &control.pause) {
             (Some(hold), _) => Fact::TaskCancelled { cause: hold.cause },
             (None, Some(hold)) => Fact::TaskPaused { cause: hold.cause },
@@ -176,6 +169,23 @@ impl Attempt {
         // A stage that has failed once may have done something: that is not forgotten.
         let failed = failure.map(|failure| Fact::StageFailed { at: at.clone(), failure });
         Ok(failed.into_iter().chain([halt]).collect())
+    }
+}
+
+async fn within(
+    limit_ms: u64,
+    run: Running<'_>,
+    signal: &Signals,
+    fence: Fence,
+) -> Result<Result<Ended, Trouble>, Stop> {
+    let run = tokio::time::timeout(Duration::from_millis(limit_ms), run);
+    tokio::select! {
+        biased;
+        ran = run => Ok(ran.unwrap_or_else(|_| {
+            let message = format!("it took longer than its {limit_ms} ms");
+            Err(Trouble { kind: FailureKind::Timeout, message, again: true })
+        })),
+        stop = lost(signal, fence) => Err(stop),
     }
 }
 

@@ -31,6 +31,7 @@ impl Work {
 
 /// A plan's settings and the stages that its tasks share.
 pub(crate) struct Known {
+    pub(crate) id: PlanId,
     pub(crate) spec: PlanSpec,
     pub(crate) work: Arc<Work>,
 }
@@ -68,7 +69,7 @@ impl Shared {
             for (plan, row) in missing.into_iter().zip(rows) {
                 if let Some(Row::PlanSpec(spec)) = row {
                     let work = Arc::new(Work::of(&spec.stages));
-                    let new = Arc::new(Known { spec, work });
+                    let new = Arc::new(Known { id: plan.clone(), spec, work });
                     known.insert(plan.clone(), Arc::clone(&new));
                     found.insert(plan, new);
                 }

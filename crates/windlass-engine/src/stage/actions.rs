@@ -1,6 +1,7 @@
 //! Every kind of action behind one call.
 
 use std::collections::BTreeMap;
+use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,7 +62,9 @@ pub enum BadSetup {
     Program(String),
 }
 
-type Running<'a> = Pin<Box<dyn Future<Output = Result<Ended, Trouble>> + Send + 'a>>;
+/// An action that runs. On the heap, where each kind takes the room that it needs: many stages wait at once, and one
+/// that only waits needs little.
+pub type Running<'a> = Pin<Box<dyn Future<Output = Result<Ended, Trouble>> + Send + 'a>>;
 
 /// Renders and runs actions. One for a whole instance.
 pub struct Actions {
@@ -87,20 +90,25 @@ impl Actions {
 
     /// Runs one action once. Dropping the future ends what it began: a request's connection is closed, a program
     /// is killed with everything in its process group.
-    pub async fn run(&self, action: &Action, told: &Told, stop: &mut Yield) -> Result<Ended, Trouble> {
-        let rendering = self.templates.over(told);
-        let (web, secrets) = (&self.web, &self.secrets);
-        // Many stages wait at once: the kinds that need much room for it take it only while they run.
-        let big: Running<'_> = match action {
-            Action::Handler(it) => return handler::run(&self.handlers, it, told, rendering).await,
-            Action::Sleep(it) => return Ok(sleep::run(it, stop).await),
-            Action::Approval(it) => return approval::run(it, &rendering),
-            Action::Http(it) => Box::pin(http::run(web, secrets, it, told, rendering)),
-            Action::Poll(it) => Box::pin(poll::run(web, secrets, it, told, rendering, stop)),
-            Action::Job(it) => Box::pin(job::run(self.queues.as_ref(), it, told, rendering)),
-            Action::Exec(it) => Box::pin(exec::run(&self.programs, secrets, it, told, rendering)),
-        };
-        big.await
+    pub fn run<'a>(&'a self, action: &'a Action, told: Told, stop: &'a mut Yield) -> Running<'a> {
+        let Actions { handlers, secrets, programs, web, templates, queues } = self;
+        match action {
+            Action::Handler(it) => handler::run(handlers, it, told, templates),
+            Action::Sleep(it) => Box::pin(sleep::run(it.for_ms, stop)),
+            Action::Approval(it) => Box::pin(ready(approval::run(it, &templates.over(&told)))),
+            Action::Job(it) => {
+                Box::pin(async move { job::run(queues.as_ref(), it, &told, templates.over(&told)).await })
+            }
+            Action::Http(it) => {
+                Box::pin(async move { http::run(web, secrets, it, &told, templates.over(&told)).await })
+            }
+            Action::Poll(it) => {
+                Box::pin(async move { poll::run(web, secrets, it, &told, templates.over(&told), stop).await })
+            }
+            Action::Exec(it) => {
+                Box::pin(async move { exec::run(programs, secrets, it, &told, templates.over(&told)).await })
+            }
+        }
     }
 
     /// Calls a URL for a trigger; answers its status, which is a success.

@@ -25,7 +25,7 @@ pub(crate) fn told() -> Told {
 
 pub(crate) fn pause() -> Signal {
     let hold = Hold { cause: Cause::Person, by: None, reason: None };
-    Signal { control: Control { pause: Some(hold), ..Control::default() }, ..Signal::default() }
+    Signal::from(&Control { pause: Some(hold), ..Control::default() })
 }
 
 /// Nobody wants anything yet.

@@ -1,27 +1,33 @@
 //! Rust functions by name.
 
 use std::collections::BTreeMap;
+use std::future::ready;
 use std::sync::Arc;
 
 use windlass_core::failure::FailureKind;
 use windlass_core::stage;
 
-use super::template::Rendering;
+use super::actions::Running;
+use super::template::Templates;
 use super::{Ended, Handler, Told, Trouble};
 
 /// Handlers by the name that plans call them by.
 pub type Handlers = BTreeMap<String, Arc<dyn Handler>>;
 
-pub(super) async fn run(
-    handlers: &Handlers,
+pub(super) fn run<'a>(
+    handlers: &'a Handlers,
     handler: &stage::Handler,
-    told: &Told,
-    rendering: Rendering<'_>,
-) -> Result<Ended, Trouble> {
-    let function = find(handlers, &handler.name)?;
-    let args = rendering.json("args", &handler.args)?;
-    drop(rendering);
-    function.run(told.clone(), args).await.map(Ended::Done)
+    told: Told,
+    templates: &Templates,
+) -> Running<'a> {
+    let args = templates.over(&told).json("args", &handler.args);
+    match find(handlers, &handler.name).and_then(|function| Ok((function, args?))) {
+        Ok((function, args)) => {
+            let running = function.run(told, args);
+            Box::pin(async { running.await.map(Ended::Done) })
+        }
+        Err(trouble) => Box::pin(ready(Err(trouble))),
+    }
 }
 
 pub(super) fn find<'a>(handlers: &'a Handlers, name: &str) -> Result<&'a Arc<dyn Handler>, Trouble> {

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use windlass_core::stage::Sleep;
+use super::{Ended, Trouble, Yield};
 
-use super::{Ended, Yield};
-
-pub(super) async fn run(sleep: &Sleep, stop: &mut Yield) -> Ended {
+pub(super) async fn run(for_ms: u64, stop: &mut Yield) -> Result<Ended, Trouble> {
     tokio::select! {
         biased;
-        () = stop.wanted() => Ended::Yielded,
-        () = tokio::time::sleep(Duration::from_millis(sleep.for_ms)) => Ended::Done(None),
+        () = stop.wanted() => Ok(Ended::Yielded),
+        () = tokio::time::sleep(Duration::from_millis(for_ms)) => Ok(Ended::Done(None)),
     }
 }

@@ -46,7 +46,7 @@ fn secret() -> Text {
 
 async fn run_with(setup: Setup, action: Action) -> Result<Ended, Trouble> {
     let mut stop = Yield::new(std::sync::Arc::new(Signals::new(Signal::default())), false, 0);
-    Actions::new(setup).unwrap().run(&action, &told(), &mut stop).await
+    Actions::new(setup).unwrap().run(&action, told(), &mut stop).await
 }
 
 async fn run(action: Action) -> Result<Ended, Trouble> {

@@ -24,7 +24,7 @@ use crate::tx::{Records, Tx};
 pub(super) fn step(tx: &mut Tx<'_>, step: Prepared, now: Ms) -> Judged<Stepped> {
     match judge(tx, step, now) {
         Ok(Judgement::New(draft)) => Ok(Ok(draft.write(tx)?)),
-        Ok(Judgement::Repeat(stepped)) => Ok(Ok(stepped)),
+        Ok(Judgement::Repeat(stepped)) => Ok(Ok(*stepped)),
         Err(Stop::No(refusal)) => Ok(Err(refusal)),
         Err(Stop::Failed(error)) => Err(error.into()),
     }
@@ -32,7 +32,7 @@ pub(super) fn step(tx: &mut Tx<'_>, step: Prepared, now: Ms) -> Judged<Stepped> 
 
 enum Judgement {
     New(Box<Draft>),
-    Repeat(Stepped),
+    Repeat(Box<Stepped>),
 }
 
 /// Judging ends early: by a refusal, or because the store failed.
@@ -77,7 +77,7 @@ fn judge(tx: &Tx<'_>, prepared: Prepared, now: Ms) -> Result<Judgement, Stop> {
     let Prepared { step, texts } = prepared;
     step.check()?;
     if let Some(repeat) = repeat(tx, &step)? {
-        return Ok(Judgement::Repeat(repeat));
+        return Ok(Judgement::Repeat(Box::new(repeat)));
     }
     let Step { op, by, plan, tasks, checkpoint, ask, events, answer } = step;
     let mut draft = Draft {

@@ -1,6 +1,7 @@
 //! `windlass bench plan`: whole plans through the engine, beside what the store does without it.
 
 mod instances;
+mod waiting;
 
 pub use instances::instance;
 
@@ -27,7 +28,7 @@ use windlass_engine::stage::Told;
 use super::store::Report;
 use super::{Row, Timer, limit};
 use crate::Windlass;
-use crate::open::{StoreUrl, open};
+use crate::open::{StoreUrl, Stores, open};
 use crate::settings::Settings;
 
 /// How much to measure.
@@ -198,11 +199,15 @@ impl Bench<'_> {
 
     /// An instance on the store; each workload has its own, on a store of its own where that is possible.
     async fn start(&self, name: &str, options: Options, gaps: &Arc<Gaps>) -> anyhow::Result<Windlass> {
+        start_on(self.open(name, self.settings).await?, options, gaps).await
+    }
+
+    async fn open(&self, name: &str, settings: &Settings) -> anyhow::Result<Stores> {
         let url = match self.url {
             StoreUrl::Embedded(path) => StoreUrl::Embedded(path.with_file_name(name)),
             other => other.clone(),
         };
-        start(&url, self.settings, options, gaps).await
+        Ok(open(&url, settings).await?)
     }
 
     fn plan_file(&self, name: &str, tasks: u32, stages: u32, action: &str, at_once: u32) -> anyhow::Result<PlanFile> {
@@ -304,32 +309,6 @@ impl Bench<'_> {
         Ok(row.judged(format!("1 commit a stage; {per_stage:.2} made"), per_stage <= 1.0))
     }
 
-    /// Memory of a task that waits in a stage, without its config and context: what one half of the tasks adds when
-    /// the other half waits already and has warmed up what does not grow with them.
-    async fn waiting(&self) -> anyhow::Result<Row> {
-        let gaps = Arc::new(Gaps::default());
-        let half = self.scale.tasks / 2;
-        let options = Options { tasks_max: half * 2, ..self.options() };
-        let windlass = self.start("waiting", options, &gaps).await?;
-        let mut plans = Vec::new();
-        for name in ["waiting-1", "waiting-2"] {
-            let file = self.plan_file(name, half, 1, "sleep: 1h", half)?;
-            plans.push(windlass.create(&file, false, &caller()?).await?.plan);
-        }
-        let mut resident = Vec::new();
-        for plan in &plans {
-            windlass.plan(plan, Verb::Start, &caller()?).await?;
-            until(&windlass, plan, TaskStatus::Running, half).await?;
-            resident.push(super::resident_bytes()?);
-        }
-        let (before, after) = (resident[0], resident[1]);
-        let each = after.saturating_sub(before) / u64::from(half);
-        windlass.stop().await;
-        let timer = Timer::new()?.row(WAITING, self.store(), half * 2, "tasks", Duration::from_secs(1));
-        let row = Row { bench: "plan", resident_bytes: Some(after), ..timer };
-        Ok(row.judged(format!("at most 4096 bytes for each; {each} measured"), each <= 4096))
-    }
-
     /// From a task's boundary after the pause was asked for to PAUSED, each.
     async fn pause(&self) -> anyhow::Result<Row> {
         let gaps = Arc::new(Gaps::default());
@@ -373,9 +352,8 @@ impl Bench<'_> {
     }
 }
 
-/// An instance on the store at `url`, with what the stages of the bench do.
-async fn start(url: &StoreUrl, settings: &Settings, options: Options, gaps: &Arc<Gaps>) -> anyhow::Result<Windlass> {
-    let stores = open(url, settings).await?;
+/// An instance on a store, with what the stages of the bench do.
+async fn start_on(stores: Stores, options: Options, gaps: &Arc<Gaps>) -> anyhow::Result<Windlass> {
     let gaps = Arc::clone(gaps);
     let ends = Arc::clone(&gaps);
     let slow = move |told: Told, _| {

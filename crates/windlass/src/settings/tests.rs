@@ -53,6 +53,7 @@ fn every_setting_of_the_engine_reaches_its_options() {
         retry_limit: 93,
         outage: OnOutage::Hold,
         drain_ms: 92,
+        ..Options::default()
     };
     let settings = Settings::parse(text).unwrap();
     settings.check().unwrap();

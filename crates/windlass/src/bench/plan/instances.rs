@@ -10,9 +10,10 @@ use anyhow::Context as _;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use super::{Bench, Gaps, StoreUrl, start};
+use super::{Bench, Gaps, StoreUrl, start_on};
 use crate::Windlass;
 use crate::bench::Row;
+use crate::open::open;
 use crate::settings::Settings;
 
 /// How long the others have for their first stage: a new instance takes nothing of a conductor that it has not heard
@@ -68,7 +69,8 @@ pub fn instance(settings: &Settings) -> anyhow::Result<()> {
     let mut lines = std::io::stdin().lines();
     let url: StoreUrl = lines.next().context("no store was named")??.parse()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let windlass = runtime.block_on(start(&url, settings, (&settings.engine).into(), &Arc::default()))?;
+    let windlass = runtime
+        .block_on(async { start_on(open(&url, settings).await?, (&settings.engine).into(), &Arc::default()).await })?;
     loop {
         println!("{}", windlass.counts().stages.load(Ordering::Relaxed));
         if lines.next().transpose()?.is_none() {
