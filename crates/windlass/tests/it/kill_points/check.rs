@@ -30,7 +30,7 @@ pub(super) async fn inbox(fault: &str, windlass: &Windlass, rows: &[TaskRow]) {
     let inbox: Vec<Item> = windlass.inbox().await.unwrap().0;
     let why = windlass.why_plan(&plan).await.unwrap();
     let paused = windlass.view_plan(&plan).await.unwrap().plan.status == PlanStatus::Paused;
-    let waits = |kind: Kind| inbox.iter().any(|item| item.kind == kind && item.plan == plan);
+    let waits = |kind: Kind| inbox.iter().any(|item| item.kind == kind && item.plan.as_ref() == Some(&plan));
     if paused {
         assert!(waits(Kind::PausedPlan) && why.cause == "paused", "{fault}: {inbox:?} {why:?}");
         assert!(why.possible.contains(&"resume"), "{fault}: {why:?}");

@@ -80,12 +80,12 @@ async fn answer(script: &Script, windlass: &Windlass, item: &Item, inbox: &[Item
     let back = Command::Rollback { force: false };
     let command = match (item.kind, row) {
         (Kind::InterruptedPlan, _) => {
-            return done(windlass.plan(&item.plan, Verb::Resume, &ann()).await);
+            return done(windlass.plan(item.plan.as_ref().unwrap(), Verb::Resume, &ann()).await);
         }
         // When everything of it has come to rest.
         (Kind::PausedPlan, _) => {
             if !tasks.iter().any(|row| runs(row, inbox)) {
-                done(windlass.plan(&item.plan, Verb::Resume, &ann()).await);
+                done(windlass.plan(item.plan.as_ref().unwrap(), Verb::Resume, &ann()).await);
             }
             return;
         }
@@ -96,7 +96,7 @@ async fn answer(script: &Script, windlass: &Windlass, item: &Item, inbox: &[Item
         // What paused with its plan resumes with it.
         (Kind::PausedTask, Some(row)) if row.task.hold.as_ref().is_some_and(|hold| hold.cause == Cause::Plan) => return,
         (Kind::PausedTask, _) => Command::Resume,
-        (Kind::FailedRollback | Kind::FrozenTask, _) => panic!("{item:?} is not in the script"),
+        _ => panic!("{item:?} is not in the script"),
     };
     let which = Which::Task(item.task.clone().unwrap());
     done(windlass.task(&Order { which, command, config: None }, &ann()).await);
