@@ -16,7 +16,7 @@ macro_rules! scenarios {
             $($((stringify!($theme), stringify!($name), |h| Box::pin(crate::job::scenario::$theme::$name(h))),)*)*
         ];
 
-        /// One test per scenario, each on a new store that the given `async fn() -> impl JobHarness` makes.
+        /// One test per scenario, and one for random sequences, each on a new store that the given `async fn() -> impl JobHarness` makes.
         #[macro_export]
         macro_rules! job_suite {
             ($d make:ident) => {
@@ -34,6 +34,13 @@ macro_rules! scenarios {
                             )*
                         }
                     )*
+
+                    mod random {
+                        #[test]
+                        fn sequences_of_calls_agree_with_the_model() {
+                            $crate::job::random::compare(super::super::$d make);
+                        }
+                    }
                 }
             };
         }
@@ -121,6 +128,7 @@ scenarios! { $
         every_waiter_is_told_of_every_end,
         a_feed_says_what_it_has_forgotten,
         a_feed_begins_with_a_gap_or_with_everything,
+        an_unknown_mark_is_answered_at_once,
         a_call_that_does_not_wait_answers_at_once,
     }
     keep::{

@@ -45,7 +45,7 @@ struct Data {
     jobs: BTreeMap<JobId, Job>,
     rules: BTreeMap<Scope, Rule>,
     workers: BTreeMap<QueueName, Ms>,
-    /// Every job that ended, in order: a mark is how many there were.
+    /// Every job that ended, in order: a mark is one more than there were.
     ended: Vec<JobId>,
     seq: u64,
     fence: Fence,
@@ -86,7 +86,7 @@ impl JobModel {
     #[must_use]
     pub fn new(slack_ms: u64) -> JobModel {
         let data = Data { slack_ms, rivals: vec![Rival::default()], ..Data::default() };
-        let shared = Shared { data: Mutex::new(data), changed: watch::Sender::new(0), ended: watch::Sender::new(0) };
+        let shared = Shared { data: Mutex::new(data), changed: watch::Sender::new(1), ended: watch::Sender::new(1) };
         JobModel { shared: Arc::new(shared), rival: 0 }
     }
 
@@ -110,7 +110,7 @@ impl JobModel {
         let answer = act(&mut data, now);
         data.look();
         self.shared.changed.send_modify(|mark| *mark += 1);
-        self.shared.ended.send_replace(data.ended.len() as u64);
+        self.shared.ended.send_replace(data.ended.len() as u64 + 1);
         answer
     }
 
@@ -171,14 +171,16 @@ impl Jobs for JobModel {
     }
 
     async fn changed(&self, since: Mark, wait_ms: u64) -> Result<Mark, PortError> {
-        Ok(wait(&self.shared.changed, since, wait_ms).await)
+        Ok(wait(&self.shared.changed, known(&self.shared.changed, since), wait_ms).await)
     }
 
     async fn ended(&self, since: Mark, wait_ms: u64) -> Result<Ended, PortError> {
-        wait(&self.shared.ended, since, wait_ms).await;
-        let data = self.data();
-        let (seen, all) = (since.0 as usize, data.ended.len());
-        Ok(Ended { mark: Mark(all as u64), jobs: data.ended[seen.min(all)..].to_vec(), gap: false })
+        let known = known(&self.shared.ended, since);
+        let mark = wait(&self.shared.ended, known, wait_ms).await;
+        let gap = known == Mark::default();
+        let seen = if gap { mark } else { since };
+        let jobs = self.data().ended[seen.0 as usize - 1..mark.0 as usize - 1].to_vec();
+        Ok(Ended { mark, jobs, gap })
     }
 
     async fn sweep(&self, limit: u32) -> Result<u32, PortError> {
@@ -188,4 +190,9 @@ impl Jobs for JobModel {
     async fn purge(&self, before: Ms, limit: u32) -> Result<u32, PortError> {
         Ok(self.write(|data, _| data.purge(before, limit)))
     }
+}
+
+/// A mark that was given, or one before all of them.
+fn known(marks: &watch::Sender<u64>, since: Mark) -> Mark {
+    if since.0 > *marks.borrow() { Mark::default() } else { since }
 }

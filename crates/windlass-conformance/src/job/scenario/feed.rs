@@ -204,6 +204,23 @@ pub async fn a_feed_begins_with_a_gap_or_with_everything(h: &dyn JobHarness) {
     assert_eq!((nothing.jobs, nothing.gap), (vec![], false));
 }
 
+/// A mark that was not given here, or never: an answer at once, with a gap, and from there on as ever.
+pub async fn an_unknown_mark_is_answered_at_once(h: &dyn JobHarness) {
+    let one = Client::open(h, "one").await;
+    one.add(&[new(1), new(2)]).await;
+    for (n, unknown) in [(1, Mark::default()), (2, Mark(u64::MAX >> 2))] {
+        let ended = tokio::time::timeout(WATCHDOG, one.jobs.ended(unknown, WAIT_MS_MAX)).await;
+        let ended = ended.unwrap_or_else(|_| panic!("{unknown:?} waits for ever")).expect("ended");
+        assert!(ended.gap && ended.mark != unknown, "{ended:?}");
+        let changed = tokio::time::timeout(WATCHDOG, one.jobs.changed(unknown, WAIT_MS_MAX)).await;
+        let changed = changed.unwrap_or_else(|_| panic!("{unknown:?} waits for ever")).expect("changed");
+        one.cancel(job_id(n)).await;
+        told(&one, ended.mark, &[job_id(n)]).await;
+        one.add(&[new(100 + n)]).await;
+        woken(&one, changed, "a new job").await;
+    }
+}
+
 /// No wait is an answer at once, and the mark never goes back.
 pub async fn a_call_that_does_not_wait_answers_at_once(h: &dyn JobHarness) {
     let one = Client::open(h, "one").await;
