@@ -3,8 +3,8 @@
 //! sort as they do; times that list newest first are turned round.
 
 use windlass_core::id::{InstanceId, JobId, OpId, PlanId, QueueName, TaskId, TenantId};
-use windlass_core::job::{Job, JobStatus};
 use windlass_core::job::limit::Scope;
+use windlass_core::job::{Job, JobStatus};
 use windlass_core::plan::{Plan, PlanStatus};
 use windlass_core::task::status::TaskStatus;
 use windlass_core::task::{Readiness, Task};

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use windlass_core::fence::Fence;
 use windlass_core::id::{JobId, TaskId, TenantId};
 use windlass_core::json::Json;
-use windlass_core::port::state::{TaskRow, TenantRow};
 use windlass_core::port::PortError;
+use windlass_core::port::state::{TaskRow, TenantRow};
 use windlass_core::time::Ms;
 
 use crate::job::index::Index;

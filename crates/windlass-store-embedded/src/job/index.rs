@@ -112,7 +112,12 @@ impl Index {
     }
 
     /// What `change` does to the jobs that a lane holds, with the memory of all lanes kept within its bound.
-    pub(super) fn hold<T>(&mut self, queue: &QueueName, whose: &Whose, change: impl FnOnce(&mut Lane) -> T) -> Option<T> {
+    pub(super) fn hold<T>(
+        &mut self,
+        queue: &QueueName,
+        whose: &Whose,
+        change: impl FnOnce(&mut Lane) -> T,
+    ) -> Option<T> {
         let lane = self.queues.get_mut(queue)?.lanes.get_mut(whose)?;
         let before = lane.bytes;
         let changed = change(lane);

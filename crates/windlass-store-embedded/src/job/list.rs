@@ -1,14 +1,14 @@
 //! Lists of jobs: live ones stand by queue, tenant and place, ended ones by status and time, each with its whole
 //! record, so that a list is one walk. A cursor is the key of the last record that was looked at.
 
+use windlass_core::id::QueueName;
 use windlass_core::id::TenantId;
+use windlass_core::job::limit::Scope;
 use windlass_core::job::{Job, JobStatus};
-use windlass_core::port::job::{JobFilter, LOOK_MAX, QueueView};
 use windlass_core::port::job::DEPTH_MAX;
+use windlass_core::port::job::{JobFilter, LOOK_MAX, QueueView};
 use windlass_core::port::{Cursor, Page, PortError};
 use windlass_core::time::Ms;
-use windlass_core::id::QueueName;
-use windlass_core::job::limit::Scope;
 
 use super::index::Index;
 use super::record::Kept;
@@ -164,7 +164,8 @@ impl Index {
         view.waiting = u32::try_from(queue.waiting).unwrap_or(u32::MAX).min(DEPTH_MAX);
         view.running = queue.running.min(DEPTH_MAX);
         view.worker_until = queue.worker_until.filter(|until| *until > now);
-        let lanes: Vec<_> = queue.lanes.iter().filter(|(_, lane)| lane.waiting > 0).map(|(whose, _)| whose.clone()).collect();
+        let lanes: Vec<_> =
+            queue.lanes.iter().filter(|(_, lane)| lane.waiting > 0).map(|(whose, _)| whose.clone()).collect();
         for whose in lanes.into_iter().take(LANES_MAX) {
             let next = self.hold(&view.queue, &whose, |lane| lane.next(tx, &key::lane(&view.queue, whose.as_ref())));
             let at = next.unwrap_or(Ok(None))?.filter(|at| *at <= now);
@@ -173,4 +174,3 @@ impl Index {
         Ok(view)
     }
 }
-

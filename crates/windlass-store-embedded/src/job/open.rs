@@ -6,10 +6,10 @@ use windlass_core::id::{QueueName, TenantId};
 use windlass_core::job::JobStatus;
 use windlass_core::job::limit::Rule;
 
+use super::claimed;
 use super::index::{Index, Running};
 use super::lane::Lane;
 use super::record::Kept;
-use super::claimed;
 use crate::kv::{KvError, Read};
 use crate::{key, record};
 

@@ -192,4 +192,3 @@ pub(super) fn find(read: &(impl crate::kv::Read + ?Sized), id: &JobId) -> Result
         None => Err(KvError::Corrupt(format!("job {id} is not where its id leads"))),
     }
 }
-

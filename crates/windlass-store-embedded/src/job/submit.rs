@@ -83,13 +83,7 @@ impl Index {
     }
 
     /// The job that this one is, with its digest: the same id, or the same key.
-    fn there(
-        &self,
-        tx: &Tx<'_>,
-        group: &Group,
-        drafts: &[Draft],
-        job: &Job,
-    ) -> Result<Option<(JobId, u64)>, KvError> {
+    fn there(&self, tx: &Tx<'_>, group: &Group, drafts: &[Draft], job: &Job) -> Result<Option<(JobId, u64)>, KvError> {
         let of = |job: &Job| (job.id, job.digest);
         if let Some(at) = group.ids.get(&job.id) {
             return Ok(Some(of(&drafts[*at].kept.job)));
