@@ -3,6 +3,7 @@
 
 pub mod harness;
 pub mod list;
+pub mod model;
 pub mod scenario;
 pub mod world;
 
