@@ -9,6 +9,7 @@ use std::hash::Hash;
 use windlass_core::id::{TaskId, TenantId};
 use windlass_core::port::state::TenantRow;
 
+use crate::job::index::Index;
 use crate::tx::Kept;
 
 /// See the module.
@@ -16,6 +17,8 @@ use crate::tx::Kept;
 pub(crate) struct Hot {
     pub(crate) tasks: Lately<TaskId, Kept>,
     pub(crate) tenants: Lately<TenantId, TenantRow>,
+    /// What is known of jobs, once somebody has asked.
+    pub(crate) jobs: Option<Box<Index>>,
 }
 
 /// What was written last is kept, at least this many rows and at most twice as many; others are read from the store.

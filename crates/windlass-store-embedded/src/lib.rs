@@ -7,6 +7,7 @@ mod chain;
 mod clock;
 mod error;
 mod hot;
+mod job;
 mod key;
 pub mod kv;
 mod lock;

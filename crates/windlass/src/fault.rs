@@ -92,7 +92,8 @@ pub(crate) fn armed(stores: Stores, url: &StoreUrl) -> Result<Stores, BadFault> 
         timed: AtomicU32::new(0),
         took_us: AtomicU64::new(0),
     });
-    Ok(Stores { state: Arc::clone(&deadly) as _, locks: deadly as _ })
+    let jobs = deadly.stores.jobs.clone();
+    Ok(Stores { state: Arc::clone(&deadly) as _, locks: deadly as _, jobs })
 }
 
 /// A store that ends the process.

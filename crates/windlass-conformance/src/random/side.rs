@@ -192,7 +192,7 @@ impl<'h> Side<'h> {
                 let by = id(&format!("person-{}", call.n));
                 // A few ids for many calls: some are repeats, most are another body under an id that was used.
                 let op = Op { id: id(&format!("force-{}", call.n % 8)), digest: u64::from(call.n % 2) };
-                let op = (call.n % 3 > 0).then_some(&op);
+                let op = (!call.n.is_multiple_of(3)).then_some(&op);
                 whole(ports.locks.force(&tenant(*i), force, &by, None, op).await)
             }
             What::Tenants { limit } => format!("{:?}", list_locks(&ports, *limit).await),

@@ -33,7 +33,8 @@ impl Watched {
             takes: AtomicU32::new(0),
             plans: AtomicU32::new(0),
         });
-        let stores = Stores { state: Arc::clone(&watched) as _, locks: Arc::clone(&stores.locks) };
+        let stores =
+            Stores { state: Arc::clone(&watched) as _, locks: Arc::clone(&stores.locks), jobs: stores.jobs.clone() };
         (watched, stores)
     }
 
