@@ -13,7 +13,7 @@ use windlass_core::port::state::{TaskRow, TenantRow};
 use windlass_core::time::Ms;
 
 use crate::kv::{Batch, KvError, Read, Value, Visit};
-use crate::{chain, key, record};
+use crate::{chain, key, record, trigger};
 
 /// Typed reads of anything that has bytes.
 pub(crate) trait Records: Read {
@@ -46,6 +46,7 @@ pub(crate) struct Kept {
 pub(crate) struct Hot {
     tasks: HashMap<TaskId, Kept>,
     tenants: HashMap<TenantId, TenantRow>,
+    pub(crate) triggers: trigger::Hot,
 }
 
 /// Rows of each kind that are kept; more tasks at once are read from the store.
@@ -53,7 +54,7 @@ const HOT_MAX: usize = 16_384;
 
 pub(crate) struct Tx<'a> {
     stored: &'a dyn Read,
-    hot: &'a mut Hot,
+    pub(crate) hot: &'a mut Hot,
     batch: Batch,
     /// The store's clock, in microseconds, for the whole batch.
     clock_us: u64,
@@ -61,11 +62,21 @@ pub(crate) struct Tx<'a> {
     /// Something was written that somebody may be waiting for.
     pub(crate) state_changed: bool,
     pub(crate) locks_changed: bool,
+    pub(crate) triggers_changed: bool,
 }
 
 impl<'a> Tx<'a> {
     pub(crate) fn new(stored: &'a dyn Read, hot: &'a mut Hot, clock_us: u64) -> Tx<'a> {
-        Tx { stored, hot, batch: Batch::new(), clock_us, fence: None, state_changed: false, locks_changed: false }
+        Tx {
+            stored,
+            hot,
+            batch: Batch::new(),
+            clock_us,
+            fence: None,
+            state_changed: false,
+            locks_changed: false,
+            triggers_changed: false,
+        }
     }
 
     pub(crate) fn now(&self, ahead_ms: u64) -> Ms {

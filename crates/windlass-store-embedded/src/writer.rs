@@ -13,6 +13,7 @@ use windlass_core::port::{Mark, PortError};
 
 use crate::clock::Clock;
 use crate::kv::{Kv, KvError, Read};
+use crate::trigger::Low;
 use crate::tx::{Hot, Tx};
 
 /// Work waiting for the writer, at most; further callers wait for room.
@@ -40,6 +41,9 @@ pub(crate) struct Writer {
     pub(crate) clock: Clock,
     pub(crate) state_mark: watch::Receiver<u64>,
     pub(crate) lock_mark: watch::Receiver<u64>,
+    pub(crate) trigger_mark: watch::Receiver<u64>,
+    /// Below this no trigger is due.
+    pub(crate) due_from: Arc<Low>,
 }
 
 /// Whoever has it writes. `None` once the store is closed.
@@ -70,6 +74,9 @@ impl Writer {
         let first = clock.now_us();
         let (state_changed, state_mark) = watch::channel(first);
         let (locks_changed, lock_mark) = watch::channel(first);
+        let (triggers_changed, trigger_mark) = watch::channel(first);
+        let hot = Hot::default();
+        let due_from = Arc::clone(&hot.triggers.due_from);
         let stopped = Arc::new(Mutex::new(None));
         let alone = Arc::new(AtomicBool::new(true));
         let turn = Loop {
@@ -78,9 +85,10 @@ impl Writer {
             seq,
             state_changed,
             locks_changed,
+            triggers_changed,
             stopped: Arc::clone(&stopped),
             alone: Arc::clone(&alone),
-            hot: Hot::default(),
+            hot,
         };
         let writer = Writer {
             kv: RwLock::new(Some(kv)),
@@ -94,6 +102,8 @@ impl Writer {
             clock,
             state_mark,
             lock_mark,
+            trigger_mark,
+            due_from,
         };
         (writer, work)
     }
@@ -272,6 +282,7 @@ struct Loop {
     seq: u64,
     state_changed: watch::Sender<u64>,
     locks_changed: watch::Sender<u64>,
+    triggers_changed: watch::Sender<u64>,
     stopped: Arc<Mutex<Option<String>>>,
     alone: Arc<AtomicBool>,
     hot: Hot,
@@ -291,6 +302,7 @@ impl Loop {
         let written = answers.len();
         self.alone.store(written == 1, Ordering::Relaxed);
         let (state_changed, locks_changed) = (tx.state_changed, tx.locks_changed);
+        let triggers_changed = tx.triggers_changed;
         let batch = tx.into_batch(self.seq + 1);
         drop(stored);
         let committed = if batch.is_empty() { Ok(()) } else { self.commit(batch) };
@@ -305,6 +317,9 @@ impl Loop {
         }
         if committed.is_ok() && locks_changed {
             self.locks_changed.send_modify(|mark| *mark += 1);
+        }
+        if committed.is_ok() && triggers_changed {
+            self.triggers_changed.send_modify(|mark| *mark += 1);
         }
         for answer in answers {
             answer(told.clone());
