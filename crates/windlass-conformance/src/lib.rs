@@ -4,6 +4,7 @@
 #![expect(clippy::expect_used, clippy::panic, reason = "a contract is a test: it panics when it is broken")]
 
 pub mod harness;
+pub mod job;
 pub mod list;
 pub mod model;
 pub mod random;

@@ -7,30 +7,41 @@ use super::Problem;
 use super::rust::{bracketed, line_of, without_comments};
 use super::tree::Tree;
 
-const SCENARIOS: &str = "crates/windlass-conformance/src/scenario/";
-const LIST: &str = "crates/windlass-conformance/src/list.rs";
+/// A part of the contract: its folder of scenarios, and the list of them.
+struct Part {
+    scenarios: &'static str,
+    list: &'static str,
+}
+
+const PARTS: [Part; 2] = [
+    Part { scenarios: "crates/windlass-conformance/src/scenario/", list: "crates/windlass-conformance/src/list.rs" },
+    Part {
+        scenarios: "crates/windlass-conformance/src/job/scenario/",
+        list: "crates/windlass-conformance/src/job/list.rs",
+    },
+];
 
 pub(super) fn check(tree: &Tree) -> Vec<Problem> {
-    let mut problems = unlisted(tree);
+    let mut problems: Vec<Problem> = PARTS.iter().flat_map(|part| unlisted(tree, part)).collect();
     problems.extend(stores_without_contract(tree));
     problems
 }
 
-fn unlisted(tree: &Tree) -> Vec<Problem> {
-    let Some(list) = tree.text(LIST) else {
-        return vec![Problem::new(LIST, "there is no list of scenarios", "list them in `scenarios! { … }` there")];
+fn unlisted(tree: &Tree, part: &Part) -> Vec<Problem> {
+    let Some(list) = tree.text(part.list) else {
+        return vec![Problem::new(part.list, "there is no list of scenarios", "list them in `scenarios! { … }` there")];
     };
     let listed = listed(list);
     let mut problems = Vec::new();
     let mut seen = BTreeSet::new();
     for name in &listed {
         if !seen.insert(name) {
-            problems.push(Problem::new(LIST, format!("{name} is listed twice"), "remove one of them"));
+            problems.push(Problem::new(part.list, format!("{name} is listed twice"), "remove one of them"));
         }
     }
     let mut found = 0;
-    for (path, text) in tree.rust().filter(|(path, _)| path.starts_with(SCENARIOS)) {
-        let module = path[SCENARIOS.len()..].trim_end_matches(".rs").trim_end_matches("/mod").replace('/', "::");
+    for (path, text) in tree.rust().filter(|(path, _)| path.starts_with(part.scenarios)) {
+        let module = path[part.scenarios.len()..].trim_end_matches(".rs").trim_end_matches("/mod").replace('/', "::");
         for (name, line) in scenarios(text) {
             found += 1;
             let name = format!("{module}::{name}");
@@ -38,14 +49,14 @@ fn unlisted(tree: &Tree) -> Vec<Problem> {
                 problems.push(Problem::new(
                     format!("{path}:{line}"),
                     format!("the scenario {name} is not in the list, so no store runs it"),
-                    format!("add it to {LIST}"),
+                    format!("add it to {}", part.list),
                 ));
             }
         }
     }
     if found == 0 {
         problems.push(Problem::new(
-            SCENARIOS,
+            part.scenarios,
             "there is no scenario",
             "write them as `pub async fn name(h: &dyn Harness)`",
         ));
@@ -105,7 +116,7 @@ fn takes_harness(signature: &str) -> bool {
     let first = bracketed(signature).unwrap_or_default().split(',').next().unwrap_or_default();
     let first: String = first.split_whitespace().collect::<Vec<_>>().join(" ");
     let Some(kind) = first.strip_prefix("h: &") else { return false };
-    kind == "H" || kind.split(|c: char| !c.is_alphanumeric()).any(|word| word == "Harness")
+    kind == "H" || kind.split(|c: char| !c.is_alphanumeric()).any(|word| word.ends_with("Harness"))
 }
 
 fn stores_without_contract(tree: &Tree) -> Vec<Problem> {

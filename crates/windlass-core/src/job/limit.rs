@@ -57,3 +57,12 @@ pub struct Rule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Asker>,
 }
+
+/// What holds of one tenant: its own bounds if it has any, those of each tenant otherwise; held if either is. Jobs
+/// without a tenant are bound by their queue alone.
+#[must_use]
+pub fn of_tenant(own: Option<&Rule>, each: Option<&Rule>) -> (Limits, bool) {
+    let limits = |rule: Option<&Rule>| rule.map(|rule| rule.limits).filter(|limits| *limits != Limits::NONE);
+    let held = [own, each].into_iter().flatten().any(|rule| rule.held.is_some());
+    (limits(own).or(limits(each)).unwrap_or(Limits::NONE), held)
+}

@@ -82,7 +82,7 @@ pub enum Refusal {
     /// No more of it may wait.
     #[error("WL-3015 {scope} has {limit} jobs waiting, as many as it may")]
     Full {
-        /// What is full.
+        /// What is full: the queue, if both are, or the tenant, also by a limit of each tenant.
         scope: Scope,
         /// Its limit.
         limit: u32,

@@ -7,7 +7,7 @@ use crate::fence::Fence;
 use crate::id::{JobId, QueueName, TenantId, WorkerId};
 use crate::job::limit::{Rule, Scope};
 use crate::job::rules::{Asked, JobAsk, Outcome};
-use crate::job::{Asker, Job, JobStatus, NewJob};
+use crate::job::{Asker, DURATION_MS_MAX, Job, JobStatus, NewJob};
 use crate::time::Ms;
 
 /// Records that one page of a list looks at, at most: a filter that fits few of them gets short pages.
@@ -31,11 +31,20 @@ pub struct Submitted {
 }
 
 /// Everything a worker has to say at one moment, in one call.
+///
+/// # What is claimed from a queue
+///
+/// First what is delivered again because its lease ran out; it had its slot before, so no limit stops it. Then jobs that
+/// wait and whose time has come: tenants take turns, the jobs without a tenant as if they had one, and each tenant's go
+/// by priority (highest first), time, and order of submission. Taking turns means: as long as a tenant has a job that
+/// could be claimed, no other tenant of that queue is given two. That holds within a claim and over claims that
+/// are made one after another on one way to the store; who begins is the store's choice. A tenant that a hold or a limit
+/// on what runs stops is passed over and delays nobody. Nothing of a held queue or tenant is delivered, not again either.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
     /// Who.
     pub worker: WorkerId,
-    /// How long what it claims and what it says it is alive for stays its own.
+    /// How long what it claims and what it says it is alive for stays its own: 1 ms to [`DURATION_MS_MAX`].
     pub lease_ms: u64,
     /// What has ended. Taken before anything is claimed.
     pub settle: Vec<(Delivery, Outcome)>,
@@ -62,11 +71,10 @@ pub struct Turned {
     pub settled: Vec<Result<JobStatus, Refusal>>,
     /// Until when each lease runs, and whether the job's end was asked for. Refused: as above, and TimedOut.
     pub beaten: Vec<Result<Beaten, Refusal>>,
-    /// Jobs that are this worker's now: within each queue tenants take turns, and each tenant's go by priority, time
-    /// and order of submission.
+    /// Jobs that are this worker's now, in the order in which they were claimed.
     pub claimed: Vec<Job>,
-    /// When something that waits for its time, or a lease, in one of the wanted queues runs out next; only said
-    /// when fewer were claimed than wanted.
+    /// The first moment after `at` at which the time of a PENDING job of a wanted queue comes, or the lease of a RUNNING
+    /// one runs out; what a hold or a limit stops may be left out. Only said when fewer were claimed than wanted.
     pub next: Option<Ms>,
     /// When, by the store's clock.
     pub at: Ms,
@@ -82,7 +90,8 @@ pub struct Beaten {
 }
 
 /// What to list. A job that fits is listed: live ones first, by queue, tenant (none first), priority (highest
-/// first), time and order of submission; then FAILED, then CANCELLED, then COMPLETED, the newest end first.
+/// first), time and order of submission; then FAILED, then CANCELLED, then COMPLETED, the newest end first, in any
+/// order within a millisecond.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JobFilter {
     /// In this queue.
@@ -100,7 +109,8 @@ pub struct Ended {
     pub mark: Mark,
     /// Which ended after the mark that was given, each at least once.
     pub jobs: Vec<JobId>,
-    /// Some may be missing from the list: whoever waits looks for itself.
+    /// Some may be missing from the list: whoever waits looks for itself. So it is when more ended than are remembered,
+    /// and for a mark from before this way to the store was opened.
     pub gap: bool,
 }
 
@@ -113,25 +123,34 @@ pub struct QueueView {
     pub waiting: u32,
     /// RUNNING, counted up to [`DEPTH_MAX`].
     pub running: u32,
-    /// Since when the job that could have begun first waits for a worker.
+    /// Since when the job that could have begun first waits for a worker: the earliest time that has come of those
+    /// that are PENDING.
     pub oldest: Option<Ms>,
-    /// Until when the worker that was last heard of asks for it.
+    /// Until when a worker that asked for it is believed to be there, at most the longest lease of those that asked;
+    /// `None` when that is over. It may be forgotten with a restart.
     pub worker_until: Option<Ms>,
 }
 
 /// Jobs. Leases, times and expiry are judged by the store's clock; fences come from the store's one counter.
 #[async_trait]
 pub trait Jobs: Send + Sync {
-    /// Takes submissions, each group whole or not at all. An id that is stored with the same digest is that job,
-    /// so repeating is safe. Refused: Invalid, Full, OpReused (the id or key of another submission).
+    /// Takes submissions, each group whole or not at all, as if one after another. An id that is stored with the same
+    /// digest is that job, so repeating is safe; so is a key, within its tenant and queue. What is there already
+    /// takes no room. Refused, by the first job of a group that is: Invalid, before all else; OpReused (the id or key of
+    /// another submission); Full.
     async fn submit(&self, groups: &[Vec<NewJob>]) -> Each<Vec<Submitted>>;
 
     /// Complete, heartbeat and claim, for each worker in one step, whole or not at all. What was claimed when the answer
     /// is lost is delivered again when its lease has run out. Claiming is atomic: no two workers get one job. An
-    /// empty `want` with a `worker` takes nothing; a turn with a `want` also says that the worker is there.
+    /// empty `want` with a `worker` takes nothing; a turn with a `want` also says that the worker is there. What a turn
+    /// settles and what goes on is taken before it claims; whether it claims before or after a later turn of the same
+    /// call settles is open. Before a queue that is not held is claimed from, what ran out there and will not
+    /// be delivered again is judged, as [`Jobs::sweep`] does, as far as the claim needs it to be full.
     async fn turn(&self, turns: &[Turn]) -> Result<Vec<Turned>, PortError>;
 
-    /// What a person does. Repeating is safe. Refused: NotFound; State (requeue of what is not FAILED).
+    /// What a person does, at the time of the store's clock: that replaces the asker's. Repeating is safe. Refused:
+    /// NotFound; State (requeue of what is not FAILED). A limit on what waits never refuses what waited before: a requeue,
+    /// a retry or a release.
     async fn ask(&self, jobs: &[JobId], ask: JobAsk, asker: &Asker) -> Each<Asked>;
 
     /// Reads.
@@ -148,10 +167,12 @@ pub trait Jobs: Send + Sync {
     /// or waits beyond a new limit stays.
     async fn set_rules(&self, rules: &[Rule]) -> Result<(), PortError>;
 
-    /// The rules of these scopes, those that are set.
+    /// The rules of these scopes, those that are set, in the order of the scopes.
     async fn rules(&self, scopes: &[Scope]) -> Result<Vec<Rule>, PortError>;
 
-    /// Waits until something may have become claimable after `since`, at most `wait_ms`; answers how far things are.
+    /// Waits until something may have become claimable after `since`, at most `wait_ms`; answers how far things are. A job
+    /// whose time comes later counts when it begins to wait; a lease that begins does not: whoever waits asks
+    /// again within its own lease.
     async fn changed(&self, since: Mark, wait_ms: u64) -> Result<Mark, PortError>;
 
     /// Waits until jobs have ended after `since`, at most `wait_ms`, and says which.
@@ -169,6 +190,12 @@ pub trait Jobs: Send + Sync {
 impl Turn {
     /// What holds whatever is stored. Every store asks this first.
     pub fn check(&self) -> Result<(), PortError> {
+        if self.lease_ms == 0 || self.lease_ms > DURATION_MS_MAX {
+            return Err(PortError::Invalid(format!(
+                "a lease of {} ms; 1 to {DURATION_MS_MAX} are allowed",
+                self.lease_ms
+            )));
+        }
         let wanted: u64 = self.want.iter().map(|(_, n)| u64::from(*n)).sum();
         if self.want.len() > QUEUES_MAX || wanted > u64::from(CLAIM_MAX) {
             return Err(PortError::Invalid(format!(

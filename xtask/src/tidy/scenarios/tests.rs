@@ -31,15 +31,30 @@ scenarios! { $
 }
 ";
 
+const JOB: &str = "pub async fn a_job_is_done_once(h: &dyn JobHarness) {}\n";
+
+const JOBS_LISTED: &str = "scenarios! { $ work::{ a_job_is_done_once } }\n";
+
+const LIST: &str = PARTS[0].list;
+
 const STORE_TEST: &str = "windlass_conformance::run!(open);\n";
 
 fn tree_of(list: &str, scenario: &str, store_test: &str) -> Vec<Problem> {
-    check(&Tree::of(&[
-        (LIST, list),
-        ("crates/windlass-conformance/src/scenario/lock.rs", scenario),
-        ("crates/windlass-store-embedded/src/lib.rs", ""),
-        ("crates/windlass-store-embedded/tests/it/main.rs", store_test),
-    ]))
+    with_jobs(
+        JOBS_LISTED,
+        &[
+            (LIST, list),
+            ("crates/windlass-conformance/src/scenario/lock.rs", scenario),
+            ("crates/windlass-store-embedded/src/lib.rs", ""),
+            ("crates/windlass-store-embedded/tests/it/main.rs", store_test),
+        ],
+    )
+}
+
+/// With the contract of jobs beside it.
+fn with_jobs(list: &str, texts: &[(&str, &str)]) -> Vec<Problem> {
+    let jobs = [(PARTS[1].list, list), ("crates/windlass-conformance/src/job/scenario/work.rs", JOB)];
+    check(&Tree::of(&[texts, &jobs].concat()))
 }
 
 #[test]
@@ -84,11 +99,20 @@ fn an_entry_twice_is_refused() {
 #[test]
 fn a_missing_list_and_a_contract_without_scenarios_are_refused() {
     let problems = check(&Tree::of(&[]));
-    assert_eq!(problems.len(), 1, "{problems:?}");
-    assert_eq!(problems[0].at, LIST);
-    let problems = check(&Tree::of(&[(LIST, LISTED)]));
+    let at: Vec<&str> = problems.iter().map(|problem| problem.at.as_str()).collect();
+    assert_eq!(at, PARTS.map(|part| part.list));
+    let problems = with_jobs(JOBS_LISTED, &[(LIST, LISTED)]);
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert_eq!(problems[0].what, "there is no scenario");
+}
+
+#[test]
+fn an_unlisted_scenario_of_jobs_is_refused() {
+    let scenario = ("crates/windlass-conformance/src/scenario/lock.rs", LOCK);
+    let problems = with_jobs("scenarios! { $ }", &[(LIST, LISTED), scenario]);
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].what.contains("work::a_job_is_done_once is not in the list"));
+    assert!(problems[0].fix.contains("job/list.rs"));
 }
 
 #[test]
