@@ -30,7 +30,7 @@ use windlass_core::port::{BATCH_MAX, Cursor, Each, Mark, PAGE_MAX, Page, PortErr
 use windlass_core::time::Ms;
 
 /// When the model's clock stands: in 2023.
-const NOW: Ms = Ms::new(1_700_000_000_000);
+pub(crate) const NOW: Ms = Ms::new(1_700_000_000_000);
 
 /// A model with nothing in it. Its clones are rivals on the same data.
 #[derive(Clone)]
@@ -200,7 +200,7 @@ impl Locks for Model {
     }
 }
 
-fn batch<T>(items: &[T]) -> Result<(), PortError> {
+pub(crate) fn batch<T>(items: &[T]) -> Result<(), PortError> {
     match items.len() {
         n if n > BATCH_MAX => Err(PortError::Invalid(format!("{n} items in one call"))),
         _ => Ok(()),
@@ -209,7 +209,7 @@ fn batch<T>(items: &[T]) -> Result<(), PortError> {
 
 /// The part of a sorted list that comes after a cursor, which is the sort key of the last item
 /// before it.
-fn page<T>(sorted: BTreeMap<String, T>, after: Option<&Cursor>, limit: u32) -> Result<Page<T>, PortError> {
+pub(crate) fn page<T>(sorted: BTreeMap<String, T>, after: Option<&Cursor>, limit: u32) -> Result<Page<T>, PortError> {
     if limit == 0 || limit > PAGE_MAX {
         return Err(PortError::Invalid(format!("a page of {limit}")));
     }
@@ -227,7 +227,7 @@ fn page<T>(sorted: BTreeMap<String, T>, after: Option<&Cursor>, limit: u32) -> R
     Ok(page)
 }
 
-async fn wait(mark: &watch::Sender<u64>, since: Mark, wait_ms: u64) -> Mark {
+pub(crate) async fn wait(mark: &watch::Sender<u64>, since: Mark, wait_ms: u64) -> Mark {
     let mut seen = mark.subscribe();
     let limit = Duration::from_millis(wait_ms);
     let _woken_or_not = tokio::time::timeout(limit, seen.wait_for(|mark| *mark > since.0)).await.is_ok();

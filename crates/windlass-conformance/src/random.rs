@@ -9,13 +9,17 @@ mod side;
 mod text;
 mod write;
 
+use std::fmt::Debug;
 use std::future::Future;
 
 use crate::Harness;
 use crate::harness::block_on;
 use crate::model::Model;
-use call::{Call, Dice};
+use call::Call;
 use side::Side;
+
+pub(crate) use call::Dice;
+pub(crate) use text::{GRAIN_MS, refusal};
 
 /// Sequences, unless somebody says otherwise.
 const SEEDS: u64 = 200;
@@ -25,10 +29,10 @@ const CALLS: u32 = 60;
 const CUTS_MAX: u32 = 500;
 
 /// Where store and model differ.
-struct Difference {
-    call: String,
-    store: String,
-    model: String,
+pub(crate) struct Difference {
+    pub(crate) call: String,
+    pub(crate) store: String,
+    pub(crate) model: String,
 }
 
 /// Compares the stores that `make` makes with the model, sequence by sequence.
@@ -37,6 +41,15 @@ where
     H: Harness,
     F: Future<Output = H>,
 {
+    let sequence = |seed| call::sequence(&mut Dice::new(seed), CALLS);
+    every_seed(sequence, async |calls: &[Call]| differ(&make, calls).await);
+}
+
+/// Makes a sequence for every seed and tries it; one that shows a difference is cut down and told.
+pub(crate) fn every_seed<C: Clone + Debug>(
+    sequence: impl Fn(u64) -> Vec<C>,
+    differ: impl AsyncFn(&[C]) -> Option<Difference>,
+) {
     let soak = if setting("WINDLASS_SOAK").is_some() { 20 } else { 1 };
     let seeds = match setting("WINDLASS_SEED") {
         Some(seed) => seed..seed + 1,
@@ -44,9 +57,9 @@ where
     };
     block_on(async {
         for seed in seeds {
-            let calls = call::sequence(&mut Dice::new(seed), CALLS);
-            if let Some(difference) = differ(&make, &calls).await {
-                let (calls, difference) = shortest(&make, calls, difference).await;
+            let calls = sequence(seed);
+            if let Some(difference) = differ(&calls).await {
+                let (calls, difference) = shortest(&differ, calls, difference).await;
                 panic!("{}", report(seed, &calls, &difference));
             }
         }
@@ -82,29 +95,25 @@ where
 }
 
 /// What is in one and not in the other.
-fn without(these: &[String], those: &[String]) -> Vec<String> {
+pub(crate) fn without(these: &[String], those: &[String]) -> Vec<String> {
     these.iter().filter(|this| !those.contains(this)).cloned().collect()
 }
 
 /// Leaves out what can be left out: halves first, single calls last.
-async fn shortest<H, F>(
-    make: &impl Fn() -> F,
-    mut calls: Vec<Call>,
+async fn shortest<C: Clone>(
+    differ: &impl AsyncFn(&[C]) -> Option<Difference>,
+    mut calls: Vec<C>,
     mut difference: Difference,
-) -> (Vec<Call>, Difference)
-where
-    H: Harness,
-    F: Future<Output = H>,
-{
+) -> (Vec<C>, Difference) {
     let mut cuts = 0;
     let mut size = calls.len() / 2;
     while size > 0 {
         let mut from = 0;
         while from < calls.len() && cuts < CUTS_MAX {
             let to = calls.len().min(from + size);
-            let fewer: Vec<Call> = [&calls[..from], &calls[to..]].concat();
+            let fewer: Vec<C> = [&calls[..from], &calls[to..]].concat();
             cuts += 1;
-            match differ(make, &fewer).await {
+            match differ(&fewer).await {
                 Some(still) => (calls, difference) = (fewer, still),
                 None => from = to,
             }
@@ -115,7 +124,7 @@ where
 }
 
 #[expect(clippy::disallowed_methods, reason = "cargo tells a test whose it is, for the command that replays it")]
-fn report(seed: u64, calls: &[Call], difference: &Difference) -> String {
+fn report<C: Debug>(seed: u64, calls: &[C], difference: &Difference) -> String {
     let package = std::env::var("CARGO_PKG_NAME").unwrap_or_else(|_| "<the store's crate>".to_owned());
     let Difference { call, store, model } = difference;
     let calls: String = calls.iter().map(|call| format!("  {call:?}\n")).collect();

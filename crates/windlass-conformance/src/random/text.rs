@@ -5,7 +5,7 @@ use windlass_core::port::{PortError, Refusal};
 use windlass_core::time::Ms;
 
 /// Times of a store are told apart to this grain; everything random happens at multiples of it.
-pub(super) const GRAIN_MS: u64 = 100_000;
+pub(crate) const GRAIN_MS: u64 = 100_000;
 
 /// What one store's fences and times mean.
 pub(super) struct Scale {
@@ -45,7 +45,7 @@ fn replace(text: &str, name: &str, by: impl Fn(u64) -> Option<String>) -> String
 }
 
 /// A refusal without its prose, which is the store's own.
-pub(super) fn refusal(why: &Refusal) -> String {
+pub(crate) fn refusal(why: &Refusal) -> String {
     match why {
         Refusal::NotFound(_) => "NotFound".to_owned(),
         Refusal::Exists(_) => "Exists".to_owned(),

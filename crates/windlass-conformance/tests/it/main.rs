@@ -1,5 +1,6 @@
 //! The contract, run on its own model: that is how the scenarios are checked before a store exists.
 
+mod jobs;
 mod spoiled;
 
 use windlass_conformance::model::Model;

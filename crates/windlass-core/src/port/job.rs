@@ -148,8 +148,9 @@ pub trait Jobs: Send + Sync {
     /// be delivered again is judged, as [`Jobs::sweep`] does, as far as the claim needs it to be full.
     async fn turn(&self, turns: &[Turn]) -> Result<Vec<Turned>, PortError>;
 
-    /// What a person does, at the time of the store's clock: that replaces the asker's. Repeating is safe. Refused: NotFound; State (requeue of what is not FAILED). A limit on what
-    /// waits never refuses what waited before: a requeue, a retry or a release.
+    /// What a person does, at the time of the store's clock: that replaces the asker's. Repeating is safe. Refused:
+    /// NotFound; State (requeue of what is not FAILED). A limit on what waits never refuses what waited before: a requeue,
+    /// a retry or a release.
     async fn ask(&self, jobs: &[JobId], ask: JobAsk, asker: &Asker) -> Each<Asked>;
 
     /// Reads.
