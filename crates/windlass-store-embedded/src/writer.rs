@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use windlass_core::port::{Mark, PortError};
 
 use crate::clock::Clock;
+use crate::job::feed::Feed;
 use crate::kv::{Kv, KvError, Read};
 use crate::tx::{Hot, Tx};
 
@@ -40,6 +41,9 @@ pub(crate) struct Writer {
     pub(crate) clock: Clock,
     pub(crate) state_mark: watch::Receiver<u64>,
     pub(crate) lock_mark: watch::Receiver<u64>,
+    pub(crate) job_mark: watch::Receiver<u64>,
+    pub(crate) ended_mark: watch::Receiver<u64>,
+    pub(crate) feed: Arc<Feed>,
 }
 
 /// Whoever has it writes. `None` once the store is closed.
@@ -70,6 +74,8 @@ impl Writer {
         let first = clock.now_us();
         let (state_changed, state_mark) = watch::channel(first);
         let (locks_changed, lock_mark) = watch::channel(first);
+        let (jobs_changed, job_mark) = watch::channel(first);
+        let feed = Arc::new(Feed::new(first));
         let stopped = Arc::new(Mutex::new(None));
         let alone = Arc::new(AtomicBool::new(true));
         let turn = Loop {
@@ -78,6 +84,8 @@ impl Writer {
             seq,
             state_changed,
             locks_changed,
+            jobs_changed,
+            feed: Arc::clone(&feed),
             stopped: Arc::clone(&stopped),
             alone: Arc::clone(&alone),
             hot: Hot::default(),
@@ -94,6 +102,9 @@ impl Writer {
             clock,
             state_mark,
             lock_mark,
+            job_mark,
+            ended_mark: feed.watch(),
+            feed,
         };
         (writer, work)
     }
@@ -272,6 +283,8 @@ struct Loop {
     seq: u64,
     state_changed: watch::Sender<u64>,
     locks_changed: watch::Sender<u64>,
+    jobs_changed: watch::Sender<u64>,
+    feed: Arc<Feed>,
     stopped: Arc<Mutex<Option<String>>>,
     alone: Arc<AtomicBool>,
     hot: Hot,
@@ -290,7 +303,8 @@ impl Loop {
         }
         let written = answers.len();
         self.alone.store(written == 1, Ordering::Relaxed);
-        let (state_changed, locks_changed) = (tx.state_changed, tx.locks_changed);
+        let (state_changed, locks_changed, jobs_changed) = (tx.state_changed, tx.locks_changed, tx.jobs_changed);
+        let ended = std::mem::take(&mut tx.ended);
         let batch = tx.into_batch(self.seq + 1);
         drop(stored);
         let committed = if batch.is_empty() { Ok(()) } else { self.commit(batch) };
@@ -305,6 +319,12 @@ impl Loop {
         }
         if committed.is_ok() && locks_changed {
             self.locks_changed.send_modify(|mark| *mark += 1);
+        }
+        if committed.is_ok() && jobs_changed {
+            self.jobs_changed.send_modify(|mark| *mark += 1);
+        }
+        if committed.is_ok() {
+            self.feed.add(ended);
         }
         for answer in answers {
             answer(told.clone());
