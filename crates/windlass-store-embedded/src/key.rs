@@ -2,7 +2,9 @@
 //! length end with a zero byte, which no identifier holds; numbers are big-endian, so that keys
 //! sort as they do; times that list newest first are turned round.
 
-use windlass_core::id::{InstanceId, OpId, PlanId, TaskId, TenantId, TriggerId};
+use windlass_core::id::{InstanceId, JobId, OpId, PlanId, QueueName, TaskId, TenantId, TriggerId};
+use windlass_core::job::limit::Scope;
+use windlass_core::job::{Job, JobStatus};
 use windlass_core::plan::{Plan, PlanStatus};
 use windlass_core::task::status::TaskStatus;
 use windlass_core::task::{Readiness, Task};
@@ -34,6 +36,10 @@ impl Key {
         self
     }
     fn u32(mut self, n: u32) -> Key {
+        self.0.extend_from_slice(&n.to_be_bytes());
+        self
+    }
+    fn u64(mut self, n: u64) -> Key {
         self.0.extend_from_slice(&n.to_be_bytes());
         self
     }
@@ -237,6 +243,138 @@ pub(crate) fn freeze(tenant: &TenantId) -> Vec<u8> {
 
 pub(crate) fn freezes() -> (Vec<u8>, Vec<u8>) {
     whole(b'f')
+}
+
+/// Where a job stands: under its lane or among the ended.
+pub(crate) fn job(id: &JobId) -> Vec<u8> {
+    let mut key = Key::new(b'J').0;
+    key.extend_from_slice(id.bytes());
+    key
+}
+
+/// A payload or a result that is too large to be written anew with its job.
+pub(crate) fn job_text(id: &JobId, part: u8) -> Vec<u8> {
+    let mut key = Key::new(b'B').0;
+    key.extend_from_slice(id.bytes());
+    key.push(part);
+    key
+}
+
+/// The job that has an idempotency key.
+pub(crate) fn job_key(queue: &QueueName, tenant: Option<&TenantId>, key: &str) -> Vec<u8> {
+    Key::new(b'k').id(queue.as_str()).id(tenant.map_or("", TenantId::as_str)).last(key)
+}
+
+/// A place among the live jobs of a tenant in a queue: the highest priority first, then time, then the order of
+/// submission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) level: u8,
+    pub(crate) run_at: Ms,
+    pub(crate) seq: u64,
+}
+
+/// Bytes that a [`Place`] takes in a key.
+const PLACE_BYTES: usize = 17;
+
+impl Place {
+    pub(crate) fn of(job: &Job) -> Place {
+        // Priorities turned round: 127 is 0, -128 is 255.
+        Place { level: (job.priority as u8) ^ 0x7f, run_at: job.run_at, seq: job.seq }
+    }
+
+    /// The first that a level can have.
+    pub(crate) fn first_of(level: u8) -> Place {
+        Place { level, run_at: Ms::ZERO, seq: 0 }
+    }
+
+    /// The place that a key of [`live`] ends with.
+    pub(crate) fn of_key(key: &[u8]) -> Option<Place> {
+        let place = key.get(key.len().checked_sub(PLACE_BYTES)?..)?;
+        let (level, rest) = place.split_first()?;
+        let (run_at, seq) = rest.split_first_chunk::<8>()?;
+        let seq = seq.try_into().ok()?;
+        Some(Place { level: *level, run_at: Ms::new(u64::from_be_bytes(*run_at)), seq: u64::from_be_bytes(seq) })
+    }
+}
+
+/// The live jobs of a tenant in a queue; those without a tenant come first.
+pub(crate) fn lane(queue: &QueueName, tenant: Option<&TenantId>) -> Vec<u8> {
+    Key::new(b'q').id(queue.as_str()).id(tenant.map_or("", TenantId::as_str)).0
+}
+
+/// A live job, under the key of its lane.
+pub(crate) fn live(lane: &[u8], place: Place) -> Vec<u8> {
+    let mut key = Vec::with_capacity(lane.len() + PLACE_BYTES);
+    key.extend_from_slice(lane);
+    Key(key).byte(place.level).time(place.run_at).u64(place.seq).0
+}
+
+pub(crate) fn live_job(job: &Job) -> Vec<u8> {
+    live(&lane(&job.queue, job.tenant.as_ref()), Place::of(job))
+}
+
+pub(crate) fn live_in(queue: Option<&QueueName>) -> Vec<u8> {
+    match queue {
+        Some(queue) => Key::new(b'q').id(queue.as_str()).0,
+        None => vec![b'q'],
+    }
+}
+
+/// How many of a lane's jobs wait; only while some do.
+pub(crate) fn lane_count(queue: &QueueName, tenant: Option<&TenantId>) -> Vec<u8> {
+    Key::new(b'L').id(queue.as_str()).last(tenant.map_or("", TenantId::as_str))
+}
+
+pub(crate) fn lane_counts() -> (Vec<u8>, Vec<u8>) {
+    whole(b'L')
+}
+
+/// What one batch claimed, as long as some of it runs.
+pub(crate) fn claimed(number: u64) -> Vec<u8> {
+    Key::new(b'C').u64(number).0
+}
+
+pub(crate) fn all_claimed() -> (Vec<u8>, Vec<u8>) {
+    whole(b'C')
+}
+
+/// Ended jobs by status, the newest first.
+pub(crate) fn ended_job(job: &Job) -> Vec<u8> {
+    let at = job.completed_at.unwrap_or(job.submitted_at);
+    Key::new(b'E').byte(ended_rank(job.status)).newest_first(at).u64(u64::MAX - job.seq).0
+}
+
+/// Jobs of a status that ended before a moment.
+pub(crate) fn jobs_ended_before(status: JobStatus, at: Ms) -> (Vec<u8>, Vec<u8>) {
+    let (_, to) = within(ended_with(status));
+    (Key::new(b'E').byte(ended_rank(status)).u64((u64::MAX - at.get()).saturating_add(1)).0, to)
+}
+
+pub(crate) fn ended_with(status: JobStatus) -> Vec<u8> {
+    Key::new(b'E').byte(ended_rank(status)).0
+}
+
+/// The order in which lists show them.
+fn ended_rank(status: JobStatus) -> u8 {
+    match status {
+        JobStatus::Failed => 0,
+        JobStatus::Cancelled => 1,
+        _ => 2,
+    }
+}
+
+/// The limits of a queue, of a tenant, of each tenant.
+pub(crate) fn job_rule(scope: &Scope) -> Vec<u8> {
+    match scope {
+        Scope::Queue(queue) => Key::new(b'R').byte(b'q').last(queue.as_str()),
+        Scope::Tenant(tenant) => Key::new(b'R').byte(b't').last(tenant.as_str()),
+        Scope::EachTenant => Key::new(b'R').byte(b'e').0,
+    }
+}
+
+pub(crate) fn job_rules() -> (Vec<u8>, Vec<u8>) {
+    whole(b'R')
 }
 
 /// A trigger: where it is due, or all of it if it is not.

@@ -6,6 +6,7 @@
 mod chain;
 mod clock;
 mod error;
+mod job;
 mod key;
 pub mod kv;
 mod lock;

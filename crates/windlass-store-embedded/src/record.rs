@@ -13,7 +13,9 @@ const PLAIN: u8 = 1;
 /// The version, CRC-32 of the rest, the JSON's length (4 bytes, little end first), and the JSON as an
 /// LZ4 block that may refer to [`WORDS`].
 const PACKED: u8 = 2;
-const HEAD_BYTES: usize = 5;
+pub(crate) const HEAD_BYTES: usize = 5;
+/// The version, CRC-32 of the rest, and a job as `job/record.rs` writes it.
+pub(crate) const JOB: u8 = 3;
 /// Not worth packing below.
 const PACK_BYTES_MIN: usize = 96;
 /// No record is larger when it is unpacked: the bound of what is written, with room to spare.
@@ -47,7 +49,7 @@ pub(crate) fn encode<T: Serialize>(record: &T) -> Result<Value, KvError> {
 }
 
 /// Puts the checksum into the head.
-fn sealed(mut bytes: Vec<u8>) -> Value {
+pub(crate) fn sealed(mut bytes: Vec<u8>) -> Value {
     let sum = crc32fast::hash(&bytes[HEAD_BYTES..]);
     bytes[1..HEAD_BYTES].copy_from_slice(&sum.to_le_bytes());
     bytes.into()
@@ -57,6 +59,7 @@ pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, KvError> {
     let wrong = |error: serde_json::Error| KvError::Corrupt(format!("a record does not decode: {error}"));
     match body(bytes)? {
         (PLAIN, json) => serde_json::from_slice(json).map_err(wrong),
+        (JOB, _) => Err(KvError::Corrupt("a job stands where another record should".into())),
         (_, packed) => serde_json::from_slice(&unpack(packed)?).map_err(wrong),
     }
 }
@@ -76,16 +79,16 @@ fn unpack(packed: &[u8]) -> Result<Vec<u8>, KvError> {
 }
 
 /// The format and what stands behind the checksum, once that is right.
-fn body(bytes: &[u8]) -> Result<(u8, &[u8]), KvError> {
+pub(crate) fn body(bytes: &[u8]) -> Result<(u8, &[u8]), KvError> {
     match bytes {
-        [version @ (PLAIN | PACKED), a, b, c, d, body @ ..] => {
+        [version @ (PLAIN | PACKED | JOB), a, b, c, d, body @ ..] => {
             match crc32fast::hash(body) == u32::from_le_bytes([*a, *b, *c, *d]) {
                 true => Ok((*version, body)),
                 false => Err(KvError::Corrupt("a record's checksum does not match".into())),
             }
         }
-        [version, ..] if !matches!(*version, PLAIN | PACKED) => {
-            Err(KvError::Corrupt(format!("a record has format {version}; this program reads {PLAIN} and {PACKED}")))
+        [version, ..] if !matches!(*version, PLAIN | PACKED | JOB) => {
+            Err(KvError::Corrupt(format!("a record has format {version}; this program reads {PLAIN} to {JOB}")))
         }
         _ => Err(KvError::Corrupt("a record is cut short".into())),
     }
@@ -100,6 +103,18 @@ pub(crate) fn encode_u64(number: u64) -> Value {
 pub(crate) fn decode_u64(bytes: &[u8]) -> Result<u64, KvError> {
     let (_, body) = body(bytes)?;
     body.try_into().map(u64::from_le_bytes).map_err(|_| KvError::Corrupt("a number is cut short".into()))
+}
+
+/// Bytes as they are, with a checksum.
+pub(crate) fn encode_bytes(bytes: &[u8]) -> Value {
+    let mut record = Vec::with_capacity(HEAD_BYTES + bytes.len());
+    record.extend_from_slice(&[PLAIN, 0, 0, 0, 0]);
+    record.extend_from_slice(bytes);
+    sealed(record)
+}
+
+pub(crate) fn decode_bytes(bytes: &[u8]) -> Result<&[u8], KvError> {
+    body(bytes).map(|(_, bytes)| bytes)
 }
 
 #[cfg(test)]

@@ -7,13 +7,15 @@ use std::ops::Bound;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use windlass_core::fence::Fence;
-use windlass_core::id::{TaskId, TenantId};
+use windlass_core::id::{JobId, TaskId, TenantId};
 use windlass_core::json::Json;
+use windlass_core::port::PortError;
 use windlass_core::port::state::{TaskRow, TenantRow};
 use windlass_core::time::Ms;
 
+use crate::job::index::Index;
 use crate::kv::{Batch, KvError, Read, Value, Visit};
-use crate::{chain, key, record, trigger};
+use crate::{chain, job, key, record, trigger};
 
 /// Typed reads of anything that has bytes.
 pub(crate) trait Records: Read {
@@ -46,6 +48,8 @@ pub(crate) struct Kept {
 pub(crate) struct Hot {
     tasks: HashMap<TaskId, Kept>,
     tenants: HashMap<TenantId, TenantRow>,
+    /// What is known of jobs, once somebody has asked.
+    jobs: Option<Box<Index>>,
     pub(crate) triggers: trigger::Hot,
 }
 
@@ -62,6 +66,9 @@ pub(crate) struct Tx<'a> {
     /// Something was written that somebody may be waiting for.
     pub(crate) state_changed: bool,
     pub(crate) locks_changed: bool,
+    pub(crate) jobs_changed: bool,
+    /// Jobs that ended.
+    pub(crate) ended: Vec<JobId>,
     pub(crate) triggers_changed: bool,
 }
 
@@ -75,6 +82,8 @@ impl<'a> Tx<'a> {
             fence: None,
             state_changed: false,
             locks_changed: false,
+            jobs_changed: false,
+            ended: Vec::new(),
             triggers_changed: false,
         }
     }
@@ -132,6 +141,20 @@ impl<'a> Tx<'a> {
         Ok(())
     }
 
+    /// Lends `work` the index of jobs, which is made by whoever comes first.
+    pub(crate) fn with_jobs<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self, &mut Index) -> Result<T, PortError>,
+    ) -> Result<T, PortError> {
+        let mut index = match self.hot.jobs.take() {
+            Some(index) => index,
+            None => Box::new(job::open(self)?),
+        };
+        let done = work(self, &mut index);
+        self.hot.jobs = Some(index);
+        done
+    }
+
     pub(crate) fn put(&mut self, key: Vec<u8>, value: Value) {
         self.batch.insert(key, Some(value));
     }
@@ -160,6 +183,10 @@ impl<'a> Tx<'a> {
 
     /// What is to be committed: empty if nothing was written.
     pub(crate) fn into_batch(mut self, seq: u64) -> Batch {
+        if let Some(index) = &mut self.hot.jobs {
+            let batch = &mut self.batch;
+            index.seal(|key, value| drop(batch.insert(key, value)));
+        }
         if let Some(fence) = self.fence {
             self.put(key::FENCE.to_vec(), record::encode_u64(fence.0));
         }

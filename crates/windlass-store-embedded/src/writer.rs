@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use windlass_core::port::{Mark, PortError};
 
 use crate::clock::Clock;
+use crate::job::feed::Feed;
 use crate::kv::{Kv, KvError, Read};
 use crate::trigger::Low;
 use crate::tx::{Hot, Tx};
@@ -41,6 +42,9 @@ pub(crate) struct Writer {
     pub(crate) clock: Clock,
     pub(crate) state_mark: watch::Receiver<u64>,
     pub(crate) lock_mark: watch::Receiver<u64>,
+    pub(crate) job_mark: watch::Receiver<u64>,
+    pub(crate) ended_mark: watch::Receiver<u64>,
+    pub(crate) feed: Arc<Feed>,
     pub(crate) trigger_mark: watch::Receiver<u64>,
     /// Below this no trigger is due.
     pub(crate) due_from: Arc<Low>,
@@ -74,6 +78,8 @@ impl Writer {
         let first = clock.now_us();
         let (state_changed, state_mark) = watch::channel(first);
         let (locks_changed, lock_mark) = watch::channel(first);
+        let (jobs_changed, job_mark) = watch::channel(first);
+        let feed = Arc::new(Feed::new(first));
         let (triggers_changed, trigger_mark) = watch::channel(first);
         let hot = Hot::default();
         let due_from = Arc::clone(&hot.triggers.due_from);
@@ -85,6 +91,8 @@ impl Writer {
             seq,
             state_changed,
             locks_changed,
+            jobs_changed,
+            feed: Arc::clone(&feed),
             triggers_changed,
             stopped: Arc::clone(&stopped),
             alone: Arc::clone(&alone),
@@ -102,6 +110,9 @@ impl Writer {
             clock,
             state_mark,
             lock_mark,
+            job_mark,
+            ended_mark: feed.watch(),
+            feed,
             trigger_mark,
             due_from,
         };
@@ -282,6 +293,8 @@ struct Loop {
     seq: u64,
     state_changed: watch::Sender<u64>,
     locks_changed: watch::Sender<u64>,
+    jobs_changed: watch::Sender<u64>,
+    feed: Arc<Feed>,
     triggers_changed: watch::Sender<u64>,
     stopped: Arc<Mutex<Option<String>>>,
     alone: Arc<AtomicBool>,
@@ -301,7 +314,8 @@ impl Loop {
         }
         let written = answers.len();
         self.alone.store(written == 1, Ordering::Relaxed);
-        let (state_changed, locks_changed) = (tx.state_changed, tx.locks_changed);
+        let (state_changed, locks_changed, jobs_changed) = (tx.state_changed, tx.locks_changed, tx.jobs_changed);
+        let ended = std::mem::take(&mut tx.ended);
         let triggers_changed = tx.triggers_changed;
         let batch = tx.into_batch(self.seq + 1);
         drop(stored);
@@ -320,6 +334,12 @@ impl Loop {
         }
         if committed.is_ok() && triggers_changed {
             self.triggers_changed.send_modify(|mark| *mark += 1);
+        }
+        if committed.is_ok() && jobs_changed {
+            self.jobs_changed.send_modify(|mark| *mark += 1);
+        }
+        if committed.is_ok() {
+            self.feed.add(ended);
         }
         for answer in answers {
             answer(told.clone());

@@ -1,6 +1,7 @@
 //! `windlass bench`: how fast, beside what the machine itself can do in the same run.
 
 pub(crate) mod fixture;
+pub mod jobs;
 pub(crate) mod limit;
 pub mod plan;
 pub mod reopen;

@@ -47,6 +47,8 @@ enum Bench {
     Store(BenchStore),
     /// Whole plans through the engine: stages a second, overhead of a stage, store calls, memory, pause.
     Plan(BenchPlan),
+    /// Jobs: submissions, burn-downs, submit to result, tenants beside each other.
+    Jobs(BenchPlan),
     /// What `bench store` kills.
     #[command(hide = true)]
     Child(bench::reopen::Child),
@@ -79,7 +81,7 @@ struct BenchPlan {
     /// The store to measure; an embedded one in a temporary folder unless given. What it holds stays.
     #[arg(long, value_name = "URL")]
     store: Option<String>,
-    /// A second instead of a minute: smaller plans.
+    /// Seconds instead of a minute: less of everything.
     #[arg(long)]
     quick: bool,
     /// Only the workloads whose name holds this; the machine's limit is always measured.
@@ -136,6 +138,12 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             let scale = if args.quick { bench::plan::Scale::QUICK } else { bench::plan::Scale::FULL };
             let url = args.store.as_deref().map(str::parse).transpose().context("--store")?;
             let rows = bench::plan::run(url.as_ref(), scale, args.only.as_deref(), &settings, &mut show(args.output))?;
+            Ok(judged(&rows, args.strict))
+        }
+        Command::Bench(Bench::Jobs(args)) => {
+            let scale = if args.quick { bench::jobs::Scale::QUICK } else { bench::jobs::Scale::FULL };
+            let url = args.store.as_deref().map(str::parse).transpose().context("--store")?;
+            let rows = bench::jobs::run(url.as_ref(), scale, args.only.as_deref(), &settings, &mut show(args.output))?;
             Ok(judged(&rows, args.strict))
         }
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use windlass_core::port::job::Jobs;
 use windlass_core::port::lock::Locks;
 use windlass_core::port::state::State;
 use windlass_store_embedded::Embedded;
@@ -92,6 +93,8 @@ pub struct Stores {
     pub state: Arc<dyn State>,
     /// Tenant locks.
     pub locks: Arc<dyn Locks>,
+    /// Jobs, where the store keeps them.
+    pub jobs: Option<Arc<dyn Jobs>>,
 }
 
 /// Why a store does not open.
@@ -108,11 +111,11 @@ pub enum OpenError {
 /// Opens the store at `url`.
 pub async fn open(url: &StoreUrl, settings: &Settings) -> Result<Stores, OpenError> {
     let both = match url {
-        StoreUrl::Memory => stores(Embedded::memory()),
+        StoreUrl::Memory => embedded(Embedded::memory()),
         StoreUrl::Embedded(path) => {
             let cache_bytes = settings.embedded.cache_mib << 20;
             let accept_loss = settings.embedded.accept_loss;
-            stores(Embedded::open(path, &windlass_store_embedded::Options { cache_bytes, accept_loss })?)
+            embedded(Embedded::open(path, &windlass_store_embedded::Options { cache_bytes, accept_loss })?)
         }
         StoreUrl::Postgres(Secret(url)) => {
             let options = windlass_store_postgres::Options {
@@ -127,7 +130,11 @@ pub async fn open(url: &StoreUrl, settings: &Settings) -> Result<Stores, OpenErr
 }
 
 fn stores<S: State + Locks + Clone + 'static>(store: S) -> Stores {
-    Stores { state: Arc::new(store.clone()), locks: Arc::new(store) }
+    Stores { state: Arc::new(store.clone()), locks: Arc::new(store), jobs: None }
+}
+
+fn embedded(store: Embedded) -> Stores {
+    Stores { jobs: Some(Arc::new(store.clone())), ..stores(store) }
 }
 
 #[cfg(test)]

@@ -52,6 +52,12 @@ pub enum Asked {
 /// The job that a submission makes.
 #[must_use]
 pub fn accept(new: &NewJob, seq: u64, now: Ms) -> Job {
+    stamp(draft(new), new.when, seq, now)
+}
+
+/// All of a submission that is known before the store has taken it: what whoever submits can work out for itself.
+#[must_use]
+pub fn draft(new: &NewJob) -> Job {
     Job {
         id: new.id,
         queue: new.queue.clone(),
@@ -59,18 +65,14 @@ pub fn accept(new: &NewJob, seq: u64, now: Ms) -> Job {
         payload: new.payload.clone(),
         result: None,
         error: None,
-        submitted_at: now,
+        submitted_at: Ms::ZERO,
         started_at: None,
         completed_at: None,
         version: 1,
-        seq,
+        seq: 0,
         tenant: new.tenant.clone(),
         priority: new.priority,
-        run_at: match new.when {
-            When::Now => now,
-            When::In(ms) => now.plus(ms),
-            When::At(at) => at.max(now),
-        },
+        run_at: Ms::ZERO,
         attempt: 0,
         max_attempts: new.max_attempts,
         deliveries: 0,
@@ -84,6 +86,19 @@ pub fn accept(new: &NewJob, seq: u64, now: Ms) -> Job {
         cancel: None,
         asked: None,
     }
+}
+
+/// The rest: its place in the order of submission, and its times.
+#[must_use]
+pub fn stamp(mut job: Job, when: When, seq: u64, now: Ms) -> Job {
+    job.seq = seq;
+    job.submitted_at = now;
+    job.run_at = match when {
+        When::Now => now,
+        When::In(ms) => now.plus(ms),
+        When::At(at) => at.max(now),
+    };
+    job
 }
 
 /// Whether it can be delivered now: it waits and its time has come, or its worker has not been heard of.

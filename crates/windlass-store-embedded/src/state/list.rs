@@ -37,7 +37,7 @@ pub(crate) fn cursor_of(place: &[u8]) -> Cursor {
     Cursor(text)
 }
 
-fn place_of(cursor: &Cursor) -> Result<Vec<u8>, PortError> {
+pub(crate) fn place_of(cursor: &Cursor) -> Result<Vec<u8>, PortError> {
     let bad = || PortError::Invalid("the cursor was not made by this list; begin again without one".into());
     let digits = cursor.0.strip_prefix('e').ok_or_else(bad)?.as_bytes();
     if digits.is_empty() || digits.len() > 512 || digits.len() % 2 != 0 {

@@ -84,6 +84,10 @@ impl Kept {
         Head { status, held, tenant: self.tenant.clone(), wake_at: self.wake_at() }
     }
 
+    pub(super) fn waits_for_a_person(&self) -> bool {
+        self.run.held || self.run.status == TriggerStatus::Dead
+    }
+
     /// When retention may count from: DEAD ones wait for a person.
     pub(super) fn ended_at(&self) -> Option<Ms> {
         self.run.ended_at.filter(|_| self.run.status == TriggerStatus::Completed)
@@ -268,14 +272,10 @@ impl Head {
         Ok((head, from))
     }
 
-    pub(super) fn waits_for_a_person(&self) -> bool {
-        self.held || self.status == TriggerStatus::Dead
-    }
-
     pub(super) fn fits(&self, filter: &TriggerFilter) -> bool {
         (filter.tenant.is_none() || filter.tenant == self.tenant)
             && (filter.statuses.is_empty() || filter.statuses.contains(&self.status))
-            && (!filter.waiting || self.waits_for_a_person())
+            && (!filter.waiting || self.held || self.status == TriggerStatus::Dead)
     }
 }
 

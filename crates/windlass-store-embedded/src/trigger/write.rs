@@ -96,14 +96,18 @@ pub(super) fn remove(tx: &mut Tx<'_>, kept: &Kept) {
 /// What finds it by its end, and those that wait for a person.
 fn indexes(tx: &mut Tx<'_>, before: Option<&Kept>, after: Option<&Kept>) {
     let ended = |kept: &Kept| kept.ended_at().map(|at| key::trigger_ended(at, &kept.id));
-    let waiting = |kept: &Kept| kept.head().waits_for_a_person().then(|| key::trigger_waiting(&kept.id));
-    let changes = [(before.and_then(ended), after.and_then(ended)), (before.and_then(waiting), after.and_then(waiting))];
-    for (old, new) in changes.into_iter().filter(|(old, new)| old != new) {
-        old.into_iter().for_each(|key| tx.remove(key));
-        if let Some(key) = new {
-            tx.hot.triggers.ended_from.lower(&key);
-            tx.put(key, Value::from(Vec::new()));
+    let waiting = |kept: &Kept| kept.waits_for_a_person().then(|| key::trigger_waiting(&kept.id));
+    if let Some(key) = after.and_then(ended) {
+        tx.hot.triggers.ended_from.lower(&key);
+    }
+    for (old, new) in
+        [(before.and_then(ended), after.and_then(ended)), (before.and_then(waiting), after.and_then(waiting))]
+    {
+        if old == new {
+            continue;
         }
+        old.into_iter().for_each(|key| tx.remove(key));
+        new.into_iter().for_each(|key| tx.put(key, Value::from(Vec::new())));
     }
 }
 

@@ -1,9 +1,11 @@
 //! The contract, on disk and in memory, with a writer's thread and without.
 
 mod disk {
-    use std::sync::Mutex;
+    use std::sync::{Arc, Mutex};
 
     use windlass_conformance::harness::{Harness, Ports};
+    use windlass_conformance::job::JobHarness;
+    use windlass_core::port::job::Jobs;
     use windlass_store_embedded::{Embedded, Options};
 
     struct Disk {
@@ -30,13 +32,27 @@ mod disk {
         }
     }
 
+    #[async_trait::async_trait]
+    impl JobHarness for Disk {
+        async fn open_jobs(&self, ahead_ms: u64) -> Arc<dyn Jobs> {
+            Arc::new(self.store.lock().unwrap().ahead(ahead_ms))
+        }
+
+        async fn restart(&self) {
+            Harness::restart(self).await;
+        }
+    }
+
     windlass_conformance::suite!(make);
+    windlass_conformance::job_suite!(make);
 }
 
 mod memory {
     use std::sync::{Arc, Mutex};
 
     use windlass_conformance::harness::{Harness, Ports};
+    use windlass_conformance::job::JobHarness;
+    use windlass_core::port::job::Jobs;
     use windlass_store_embedded::kv::memory::Memory;
     use windlass_store_embedded::{Clock, Embedded};
 
@@ -65,13 +81,27 @@ mod memory {
         }
     }
 
+    #[async_trait::async_trait]
+    impl JobHarness for Kept {
+        async fn open_jobs(&self, ahead_ms: u64) -> Arc<dyn Jobs> {
+            Arc::new(self.store.lock().unwrap().ahead(ahead_ms))
+        }
+
+        async fn restart(&self) {
+            Harness::restart(self).await;
+        }
+    }
+
     windlass_conformance::suite!(make);
+    windlass_conformance::job_suite!(make);
 }
 
 mod inline {
     use std::sync::{Arc, Mutex};
 
     use windlass_conformance::harness::{Harness, Ports};
+    use windlass_conformance::job::JobHarness;
+    use windlass_core::port::job::Jobs;
     use windlass_store_embedded::kv::memory::Memory;
     use windlass_store_embedded::{Clock, Embedded};
 
@@ -100,7 +130,19 @@ mod inline {
         }
     }
 
+    #[async_trait::async_trait]
+    impl JobHarness for Inline {
+        async fn open_jobs(&self, ahead_ms: u64) -> Arc<dyn Jobs> {
+            Arc::new(self.store.lock().unwrap().ahead(ahead_ms))
+        }
+
+        async fn restart(&self) {
+            Harness::restart(self).await;
+        }
+    }
+
     windlass_conformance::suite!(make);
+    windlass_conformance::job_suite!(make);
 }
 
 fn ports(store: windlass_store_embedded::Embedded) -> windlass_conformance::harness::Ports {

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use tokio::sync::watch;
@@ -14,6 +14,7 @@ use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Row, Statement};
 
 use super::Call;
 use crate::error::{Failure, said};
+use crate::job::feed::Feed;
 
 pub(crate) struct Connection {
     client: Client,
@@ -38,13 +39,21 @@ pub(crate) async fn connect(config: &Config) -> Result<Connection, String> {
     Ok(Connection::new(client, driver.abort_handle()))
 }
 
-/// A connection that hears what is notified on `channel`: `heard` counts. It ends when the server does.
-pub(crate) async fn listen(config: &Config, channel: &str, heard: watch::Sender<u64>) -> Result<Connection, String> {
+/// A connection that hears what is notified on `channel`: `heard` counts, and what is said goes to the feed. It ends when
+/// the server does.
+pub(crate) async fn listen(
+    config: &Config,
+    channel: &str,
+    heard: watch::Sender<u64>,
+    feed: Arc<Feed>,
+) -> Result<Connection, String> {
     let (client, mut driver) = config.connect(NoTls).await.map_err(|error| said(&error))?;
     let driver = tokio::spawn(async move {
         while let Some(Ok(message)) = poll_fn(|cx| driver.poll_message(cx)).await {
-            if matches!(message, AsyncMessage::Notification(_)) {
-                heard.send_modify(|n| *n += 1);
+            match message {
+                AsyncMessage::Notification(notice) if !notice.payload().is_empty() => feed.hear(notice.payload()),
+                AsyncMessage::Notification(_) => heard.send_modify(|n| *n += 1),
+                _ => {}
             }
         }
     });

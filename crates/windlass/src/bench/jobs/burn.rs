@@ -1,0 +1,112 @@
+//! Submissions and burn-downs.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use windlass_core::id::QueueName;
+use windlass_core::port::job::Jobs;
+
+use super::work::{self, GROUP, Worker};
+use super::{BATCHED, BURN, Bench, SINGLE};
+use crate::bench::{Row, Timer};
+
+/// Callers that submit batches at once.
+const BATCHERS: u32 = 4;
+
+impl Bench<'_> {
+    pub(super) async fn single(&self, callers: u32) -> anyhow::Result<Row> {
+        let jobs = self.start(&format!("single-{callers}")).await?;
+        let row = submits(&jobs, SINGLE, self.store(), callers, 1, self.scale.run).await?;
+        Ok(row)
+    }
+
+    pub(super) async fn batched(&self) -> anyhow::Result<Row> {
+        let jobs = self.start("batched").await?;
+        let row = submits(&jobs, BATCHED, self.store(), BATCHERS, GROUP, self.scale.run).await?;
+        Ok(self.at_least(row, 100_000.0, 50_000.0))
+    }
+
+    /// From the first claim to the last acknowledged completion.
+    pub(super) async fn burn(&self, concurrency: u32) -> anyhow::Result<Row> {
+        let name = format!("burn-{concurrency}");
+        let jobs = self.start(&name).await?;
+        let queue: QueueName = name.parse()?;
+        work::fill(&jobs, &queue, None, self.scale.burn).await?;
+        let (timer, took) = burn(&jobs, &queue, concurrency, u64::from(self.scale.burn)).await?;
+        let row = timer.row(BURN, self.store(), concurrency, "jobs", took);
+        Ok(self.at_least(Row { bench: "jobs", ..row }, 40_000.0, 18_000.0))
+    }
+}
+
+async fn submits(
+    jobs: &Arc<dyn Jobs>,
+    workload: &'static str,
+    store: &str,
+    callers: u32,
+    group: u32,
+    run: Duration,
+) -> anyhow::Result<Row> {
+    let queue: QueueName = "submits".parse()?;
+    let began = Instant::now();
+    let calls = (0..callers).map(|_| {
+        let (jobs, queue) = (Arc::clone(jobs), queue.clone());
+        async move {
+            let mut timer = Timer::new()?;
+            while began.elapsed() < run {
+                let new = [work::new_jobs(&queue, None, group)?];
+                let call = Instant::now();
+                jobs.submit(&new).await?.into_iter().next().context("no answer")??;
+                timer.add(call, u64::from(group));
+            }
+            anyhow::Ok(timer)
+        }
+    });
+    let all = together(calls).await?;
+    Ok(Row { bench: "jobs", ..all.row(workload, store, callers, "jobs", began.elapsed()) })
+}
+
+/// Runs callers at once; one alone is run by whoever asks, so that no task of the runtime lies between.
+pub(super) async fn together<F>(calls: impl ExactSizeIterator<Item = F>) -> anyhow::Result<Timer>
+where
+    F: Future<Output = anyhow::Result<Timer>> + Send + 'static,
+{
+    let mut all = Timer::new()?;
+    if calls.len() == 1 {
+        for call in calls {
+            all.merge(&call.await?)?;
+        }
+        return Ok(all);
+    }
+    let tasks: Vec<_> = calls.map(tokio::spawn).collect();
+    for task in tasks {
+        all.merge(&task.await??)?;
+    }
+    Ok(all)
+}
+
+/// Carries out `n` jobs that are there, so many at once; two workers, so that one prepares while the other is written.
+pub(super) async fn burn(
+    jobs: &Arc<dyn Jobs>,
+    queue: &QueueName,
+    concurrency: u32,
+    n: u64,
+) -> anyhow::Result<(Timer, Duration)> {
+    let began = Instant::now();
+    let workers = (0..2).map(|number| Worker::new(jobs, &format!("w-{number}"), queue, concurrency / 2));
+    let workers = workers.collect::<anyhow::Result<Vec<_>>>()?;
+    let timer = together(workers.into_iter().map(|mut worker| async move {
+        let mut timer = Timer::new()?;
+        loop {
+            let call = Instant::now();
+            let (settled, _) = worker.turn(true).await?;
+            timer.add(call, settled);
+            if worker.is_idle() {
+                return anyhow::Ok(timer);
+            }
+        }
+    }))
+    .await?;
+    anyhow::ensure!(timer.units == n, "{} of {n} jobs were done", timer.units);
+    Ok((timer, began.elapsed()))
+}
