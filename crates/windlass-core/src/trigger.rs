@@ -180,6 +180,19 @@ pub struct Run {
     pub ended_at: Option<Ms>,
 }
 
+impl Run {
+    /// When the store must look at it next, if ever.
+    #[must_use]
+    pub fn wake_at(&self, paused: bool) -> Option<Ms> {
+        match self.status {
+            _ if paused || self.held => None,
+            TriggerStatus::Pending => Some(self.try_at),
+            TriggerStatus::Processing => Some(self.lease_until),
+            TriggerStatus::Completed | TriggerStatus::Dead => None,
+        }
+    }
+}
+
 /// What an occurrence made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -254,12 +267,7 @@ impl Trigger {
     /// When the store must look at it next: its time, or the end of its owner's lease.
     #[must_use]
     pub fn wake_at(&self) -> Option<Ms> {
-        match self.run.status {
-            _ if self.paused.is_some() || self.run.held => None,
-            TriggerStatus::Pending => Some(self.run.try_at),
-            TriggerStatus::Processing => Some(self.run.lease_until),
-            TriggerStatus::Completed | TriggerStatus::Dead => None,
-        }
+        self.run.wake_at(self.paused.is_some())
     }
 
     /// Whose occurrences these are.

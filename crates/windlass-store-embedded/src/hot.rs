@@ -10,6 +10,7 @@ use windlass_core::id::{TaskId, TenantId};
 use windlass_core::port::state::TenantRow;
 
 use crate::job::index::Index;
+use crate::trigger;
 use crate::tx::Kept;
 
 /// See the module.
@@ -19,6 +20,7 @@ pub(crate) struct Hot {
     pub(crate) tenants: Lately<TenantId, TenantRow>,
     /// What is known of jobs, once somebody has asked.
     pub(crate) jobs: Option<Box<Index>>,
+    pub(crate) triggers: trigger::Hot,
 }
 
 /// What was written last is kept, at least this many rows and at most twice as many; others are read from the store.

@@ -2,7 +2,7 @@
 //! length end with a zero byte, which no identifier holds; numbers are big-endian, so that keys
 //! sort as they do; times that list newest first are turned round.
 
-use windlass_core::id::{InstanceId, JobId, OpId, PlanId, QueueName, TaskId, TenantId};
+use windlass_core::id::{InstanceId, JobId, OpId, PlanId, QueueName, TaskId, TenantId, TriggerId};
 use windlass_core::job::limit::Scope;
 use windlass_core::job::{Job, JobStatus};
 use windlass_core::plan::{Plan, PlanStatus};
@@ -376,6 +376,65 @@ pub(crate) fn job_rule(scope: &Scope) -> Vec<u8> {
 pub(crate) fn job_rules() -> (Vec<u8>, Vec<u8>) {
     whole(b'R')
 }
+
+/// A trigger: where it is due, or all of it if it is not.
+pub(crate) fn trigger(id: &TriggerId) -> Vec<u8> {
+    Key::new(b'T').last(id.as_str())
+}
+
+pub(crate) fn triggers() -> (Vec<u8>, Vec<u8>) {
+    whole(b'T')
+}
+
+/// Triggers by the time at which they are to be looked at.
+pub(crate) fn due(at: Ms, id: &TriggerId) -> Vec<u8> {
+    Key::new(b'D').time(at).last(id.as_str())
+}
+
+pub(crate) fn all_due() -> (Vec<u8>, Vec<u8>) {
+    whole(b'D')
+}
+
+/// What stands in a key made by [`due`] or [`trigger_ended`].
+pub(crate) fn timed(key: &[u8]) -> Option<(Ms, &str)> {
+    let (at, id) = key.get(1..)?.split_first_chunk::<8>()?;
+    Some((Ms::new(u64::from_be_bytes(*at)), std::str::from_utf8(id).ok()?))
+}
+
+/// What people say of a trigger, if it is large.
+pub(crate) fn trigger_spec(id: &TriggerId) -> Vec<u8> {
+    Key::new(b'Y').last(id.as_str())
+}
+
+/// A slot of a trigger's notes: a ring.
+pub(crate) fn note(id: &TriggerId, slot: u32) -> Vec<u8> {
+    Key::new(b'N').id(id.as_str()).u32(slot).0
+}
+
+pub(crate) fn notes(id: &TriggerId) -> (Vec<u8>, Vec<u8>) {
+    within(Key::new(b'N').id(id.as_str()).0)
+}
+
+/// Triggers that retention may forget, by their end.
+pub(crate) fn trigger_ended(at: Ms, id: &TriggerId) -> Vec<u8> {
+    Key::new(b'Z').time(at).last(id.as_str())
+}
+
+pub(crate) fn triggers_ended() -> (Vec<u8>, Vec<u8>) {
+    whole(b'Z')
+}
+
+/// Triggers that wait for a person.
+pub(crate) fn trigger_waiting(id: &TriggerId) -> Vec<u8> {
+    Key::new(b'W').last(id.as_str())
+}
+
+pub(crate) fn triggers_waiting() -> (Vec<u8>, Vec<u8>) {
+    whole(b'W')
+}
+
+/// Since when and until when there is a scheduler.
+pub(crate) const SCHEDULERS: &[u8] = b"A";
 
 fn whole(table: u8) -> (Vec<u8>, Vec<u8>) {
     (vec![table], vec![table + 1])

@@ -14,6 +14,7 @@ mod lock;
 mod mark;
 mod record;
 mod state;
+mod trigger;
 mod tx;
 mod writer;
 

@@ -43,7 +43,7 @@ pub(crate) struct Kept {
 
 pub(crate) struct Tx<'a> {
     stored: &'a dyn Read,
-    hot: &'a mut Hot,
+    pub(crate) hot: &'a mut Hot,
     batch: Batch,
     /// The store's clock, in microseconds, for the whole batch.
     clock_us: u64,
@@ -54,6 +54,7 @@ pub(crate) struct Tx<'a> {
     pub(crate) jobs_changed: bool,
     /// Jobs that ended.
     pub(crate) ended: Vec<JobId>,
+    pub(crate) triggers_changed: bool,
 }
 
 impl<'a> Tx<'a> {
@@ -68,6 +69,7 @@ impl<'a> Tx<'a> {
             locks_changed: false,
             jobs_changed: false,
             ended: Vec::new(),
+            triggers_changed: false,
         }
     }
 

@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::hot::Hot;
 use crate::job::feed::Feed;
 use crate::kv::{Kv, KvError, Read};
+use crate::trigger::Low;
 use crate::tx::Tx;
 
 /// Work waiting for the writer, at most; further callers wait for room.
@@ -45,6 +46,9 @@ pub(crate) struct Writer {
     pub(crate) job_mark: watch::Receiver<u64>,
     pub(crate) ended_mark: watch::Receiver<u64>,
     pub(crate) feed: Arc<Feed>,
+    pub(crate) trigger_mark: watch::Receiver<u64>,
+    /// Below this no trigger is due.
+    pub(crate) due_from: Arc<Low>,
 }
 
 /// Whoever has it writes. `None` once the store is closed.
@@ -77,6 +81,9 @@ impl Writer {
         let (locks_changed, lock_mark) = watch::channel(first);
         let (jobs_changed, job_mark) = watch::channel(first);
         let feed = Arc::new(Feed::new(first));
+        let (triggers_changed, trigger_mark) = watch::channel(first);
+        let hot = Hot::default();
+        let due_from = Arc::clone(&hot.triggers.due_from);
         let stopped = Arc::new(Mutex::new(None));
         let alone = Arc::new(AtomicBool::new(true));
         let turn = Loop {
@@ -87,9 +94,10 @@ impl Writer {
             locks_changed,
             jobs_changed,
             feed: Arc::clone(&feed),
+            triggers_changed,
             stopped: Arc::clone(&stopped),
             alone: Arc::clone(&alone),
-            hot: Hot::default(),
+            hot,
         };
         let writer = Writer {
             kv: RwLock::new(Some(kv)),
@@ -106,6 +114,8 @@ impl Writer {
             job_mark,
             ended_mark: feed.watch(),
             feed,
+            trigger_mark,
+            due_from,
         };
         (writer, work)
     }
@@ -286,6 +296,7 @@ struct Loop {
     locks_changed: watch::Sender<u64>,
     jobs_changed: watch::Sender<u64>,
     feed: Arc<Feed>,
+    triggers_changed: watch::Sender<u64>,
     stopped: Arc<Mutex<Option<String>>>,
     alone: Arc<AtomicBool>,
     hot: Hot,
@@ -306,6 +317,7 @@ impl Loop {
         self.alone.store(written == 1, Ordering::Relaxed);
         let (state_changed, locks_changed, jobs_changed) = (tx.state_changed, tx.locks_changed, tx.jobs_changed);
         let ended = std::mem::take(&mut tx.ended);
+        let triggers_changed = tx.triggers_changed;
         let batch = tx.into_batch(self.seq + 1);
         drop(stored);
         let committed = if batch.is_empty() { Ok(()) } else { self.commit(batch) };
@@ -320,6 +332,9 @@ impl Loop {
         }
         if committed.is_ok() && locks_changed {
             self.locks_changed.send_modify(|mark| *mark += 1);
+        }
+        if committed.is_ok() && triggers_changed {
+            self.triggers_changed.send_modify(|mark| *mark += 1);
         }
         if committed.is_ok() && jobs_changed {
             self.jobs_changed.send_modify(|mark| *mark += 1);

@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
+use windlass_core::id::JobId;
 use windlass_core::port::PortError;
 use windlass_core::time::Ms;
 
@@ -48,6 +49,28 @@ impl<'a> FromSql<'a> for Stamp {
     }
 
     accepts!(TIMESTAMPTZ);
+}
+
+/// A job's id as `uuid` sends it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Id(pub(crate) JobId);
+
+impl ToSql for Id {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        out.extend_from_slice(self.0.bytes());
+        Ok(IsNull::No)
+    }
+
+    accepts!(UUID);
+    to_sql_checked!();
+}
+
+impl<'a> FromSql<'a> for Id {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        JobId::of_bytes(raw.try_into()?).map(Id).ok_or_else(|| "it is not of version 4".into())
+    }
+
+    accepts!(UUID);
 }
 
 /// A row, read from left to right.

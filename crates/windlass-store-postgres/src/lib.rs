@@ -1,10 +1,11 @@
-//! The store for many instances: state and locks on PostgreSQL. A boundary commit is one statement, and
+//! The store for many instances: state, locks and jobs on PostgreSQL. A boundary commit is one statement, and
 //! so one round trip (`state`); what people do is judged here by core's rules on rows that were locked
 //! first. Leases are judged by the server's clock. Tables, indexes and functions are made by numbered
 //! migrations (`migrate`); README.md says how to read them with psql.
 
 mod cell;
 mod error;
+mod job;
 mod lock;
 mod migrate;
 mod pool;
@@ -22,6 +23,9 @@ use tokio::task::AbortHandle;
 use windlass_core::port::PortError;
 use windlass_core::time::Ms;
 
+use job::feed::Feed;
+use job::ring::Ring;
+use job::{Line, Submit, Turns};
 use pool::Pool;
 use state::group::Group;
 use tls::Target;
@@ -56,6 +60,10 @@ pub(crate) struct Inner {
     pool: Pool,
     wake: Wake,
     group: Group,
+    turns: Line<Turns>,
+    submits: Line<Submit>,
+    ring: Ring,
+    feed: Arc<Feed>,
     ahead_ms: i64,
     teller: std::sync::OnceLock<AbortHandle>,
 }
@@ -75,11 +83,21 @@ impl Postgres {
         let target = target(url)?;
         migrate::migrate(&target, options.migrate).await?;
         let pool = Pool::new(target.clone(), options.connections, options.answer_ms);
-        let channel = channel(&target).await?;
+        let (channel, begin) = channel(&target).await?;
         let ahead_ms = cell::signed(options.ahead_ms.min(Ms::MAX.get()));
-        let wake = Wake::new(channel, target);
-        let inner = Inner { pool, wake, group: Group::default(), ahead_ms, teller: std::sync::OnceLock::new() };
-        let inner = Arc::new(inner);
+        let feed = Arc::new(Feed::new(begin));
+        let wake = Wake::new(channel, target, Arc::clone(&feed));
+        let inner = Arc::new(Inner {
+            pool,
+            wake,
+            group: Group::default(),
+            turns: Line::default(),
+            submits: Line::default(),
+            ring: Ring::default(),
+            feed,
+            ahead_ms,
+            teller: std::sync::OnceLock::new(),
+        });
         let teller = tokio::spawn(wake::teller(inner.wake.to_tell(), Arc::downgrade(&inner)));
         let _first = inner.teller.set(teller.abort_handle());
         Ok(Postgres { inner })
@@ -115,9 +133,12 @@ fn target(url: &str) -> Result<Target, OpenError> {
     Ok(target)
 }
 
-/// Where this schema's wake-ups are heard: notifications are for a whole database.
-async fn channel(target: &Target) -> Result<String, OpenError> {
+/// Where this schema's wake-ups are heard: notifications are for a whole database. And the time, in µs, by which what this
+/// process counts is told from what others did.
+async fn channel(target: &Target) -> Result<(String, u64), OpenError> {
     let connection = pool::connect(target).await.map_err(OpenError::Refused)?;
-    let row = connection.client().query_one("SELECT 'windlass:' || current_schema()", &[]).await;
-    row.map(|row| row.get(0)).map_err(|error| OpenError::Refused(error::said(&error)))
+    let ask = "SELECT 'windlass:' || current_schema(), trunc(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+    let row = connection.client().query_one(ask, &[]).await;
+    row.map(|row| (row.get(0), row.get::<_, i64>(1).cast_unsigned()))
+        .map_err(|error| OpenError::Refused(error::said(&error)))
 }

@@ -14,8 +14,10 @@ struct Migration {
 }
 
 /// In order, without a gap. One that was released does not change any more.
-const MIGRATIONS: &[Migration] =
-    &[Migration { number: 1, name: "state_and_locks", sql: include_str!("../migrations/0001_state_and_locks.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { number: 1, name: "state_and_locks", sql: include_str!("../migrations/0001_state_and_locks.sql") },
+    Migration { number: 2, name: "jobs", sql: include_str!("../migrations/0002_jobs.sql") },
+];
 
 /// Two processes that start at once migrate one after the other.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(8317427601942570610)";

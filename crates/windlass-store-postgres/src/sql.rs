@@ -63,6 +63,24 @@ macro_rules! tenant_columns {
     };
 }
 
+/// A job, as `job::row::job` reads it.
+macro_rules! job_columns {
+    () => {
+        "t.task_id, t.queue, t.tenant_id, t.status, t.payload, t.result, t.error, t.submitted_at, t.started_at, \
+         t.completed_at, t.version, t.seq, t.priority, t.run_at, t.attempt, t.max_attempts, t.deliveries, \
+         t.backoff_first_ms, t.backoff_max_ms, t.timeout_ms, t.worker, t.fence, t.lease_until, t.key, t.digest, t.cancel, \
+         t.asked"
+    };
+}
+
+/// A RUNNING job whose lease has run out and that is not delivered again; `$1` is ahead.
+macro_rules! over {
+    () => {
+        "t.status = 'RUNNING' AND t.lease_until <= windlass_now($1) AND (t.cancel IS NOT NULL OR t.deliveries >= 3 \
+         OR windlass_deadline(t.started_at, t.timeout_ms) <= windlass_now($1))"
+    };
+}
+
 // --- sessions and transactions ---
 
 /// Every statement goes by keys, through an index. A plan is made once for a connection, often while the tables are
@@ -223,7 +241,65 @@ pub(crate) const PURGE_LOCKS: &str = "WITH old AS (SELECT tenant_id FROM tenant_
      ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED) \
      DELETE FROM tenant_lock l USING old WHERE l.tenant_id = old.tenant_id RETURNING 1";
 
+// --- jobs ---
+
+pub(crate) const TURN: &str =
+    "SELECT * FROM windlass_turn($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+pub(crate) const CLAIM: &str = "SELECT * FROM windlass_claim($1, $2, $3, $4, $5, $6, $7, $8)";
+pub(crate) const SUBMIT: &str =
+    "SELECT o_group FROM windlass_submit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
+pub(crate) const WAITING_LIMITS: &str =
+    "SELECT o_scope, o_name, o_limit, o_waiting FROM windlass_waiting_limits($1, $2)";
+pub(crate) const JOBS_STORED: &str = "SELECT t.task_id, t.queue, t.tenant_id, t.key, t.digest FROM async_tasks t WHERE t.task_id = ANY ($1) \
+     UNION ALL SELECT t.task_id, t.queue, t.tenant_id, t.key, t.digest \
+     FROM unnest($2::text[], $3::text[], $4::text[]) AS g(queue, tenant_id, key) \
+     JOIN async_tasks t ON t.queue = g.queue AND t.tenant_id = g.tenant_id AND t.key = g.key AND t.key IS NOT NULL \
+     WHERE NOT t.task_id = ANY ($1)";
+pub(crate) const LOAD_JOBS: &str = concat!("SELECT ", job_columns!(), " FROM async_tasks t WHERE t.task_id = ANY ($1)");
+pub(crate) const LOCK_JOBS: &str =
+    concat!("SELECT ", job_columns!(), " FROM async_tasks t WHERE t.task_id = ANY ($1) ORDER BY t.task_id FOR UPDATE");
+/// Of queues that are not held.
+pub(crate) const LOCK_OVER: &str = concat!(
+    "SELECT ",
+    job_columns!(),
+    " FROM async_tasks t WHERE t.queue = ANY ($2) AND ",
+    over!(),
+    " AND NOT EXISTS (SELECT 1 FROM job_rule r WHERE r.scope = 'queue' AND r.name = t.queue AND r.held IS NOT NULL) \
+     AND NOT t.task_id = ANY ($3) LIMIT $4 FOR UPDATE OF t SKIP LOCKED"
+);
+pub(crate) const SWEEP: &str = concat!(
+    "SELECT ",
+    job_columns!(),
+    " FROM async_tasks t WHERE ",
+    over!(),
+    " ORDER BY t.lease_until LIMIT $2 FOR UPDATE SKIP LOCKED"
+);
+pub(crate) const UPDATE_JOBS: &str = include_str!("sql/update_jobs.sql");
+pub(crate) const ENDED: &str = "SELECT windlass_ended($1)";
+pub(crate) const JOBS_CHANGED: &str = "SELECT windlass_counted('jobs', 1)";
+pub(crate) const LIST_LIVE: &str = include_str!("sql/list_live_jobs.sql");
+/// `$1` status, `$2`, `$3` where the last page ended, `$4` queue, `$5` tenant, `$6` how many are looked at.
+pub(crate) const LIST_ENDED: &str = "SELECT t.task_id, t.completed_at, t.seq, \
+     ($4::text IS NULL OR t.queue = $4) AND ($5::text IS NULL OR t.tenant_id = $5) AS fits FROM async_tasks t \
+     WHERE t.completed_at IS NOT NULL AND t.status = $1 AND t.completed_at <= $2 AND (t.completed_at < $2 OR t.seq < $3) \
+     ORDER BY t.completed_at DESC, t.seq DESC LIMIT $6";
+pub(crate) const QUEUES: &str =
+    "SELECT o_queue, o_waiting, o_running, o_oldest, o_until FROM windlass_queues($1, $2, $3, $4)";
+pub(crate) const PUT_RULES: &str = "INSERT INTO job_rule (scope, name, running, waiting, held) \
+     SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[]) AS g(scope, name, running, waiting, held) \
+     ORDER BY g.scope, g.name ON CONFLICT (scope, name) DO UPDATE SET running = excluded.running, waiting = excluded.waiting, \
+     held = excluded.held";
+pub(crate) const REMOVE_RULES: &str = "DELETE FROM job_rule r USING unnest($1::text[], $2::text[]) AS g(scope, name) WHERE r.scope = g.scope AND r.name = g.name";
+pub(crate) const LOAD_RULES: &str = "SELECT g.nth, r.running, r.waiting, r.held \
+     FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS g(scope, name, nth) \
+     JOIN job_rule r ON r.scope = g.scope AND r.name = g.name ORDER BY g.nth";
+/// Never a live one: those have no end.
+pub(crate) const PURGE_JOBS: &str = "WITH askers AS (DELETE FROM job_asker WHERE until < $1 AND until <= windlass_now($3)) \
+     DELETE FROM async_tasks WHERE ctid = ANY (ARRAY(SELECT o.ctid FROM unnest(ARRAY['COMPLETED', 'FAILED', 'CANCELLED']) AS s(status) \
+     CROSS JOIN LATERAL (SELECT t.ctid FROM async_tasks t WHERE t.completed_at IS NOT NULL AND t.status = s.status \
+       AND t.completed_at < $1 ORDER BY t.completed_at, t.seq LIMIT $2 FOR UPDATE SKIP LOCKED) o LIMIT $2)) RETURNING 1";
+
 // --- wake-ups ---
 
 pub(crate) const MARK: &str = "SELECT sum(n)::bigint FROM change_mark WHERE port = $1";
-pub(crate) const NOTIFY: &str = "SELECT pg_notify($1, '')";
+pub(crate) const NOTIFY: &str = "SELECT pg_notify($1, said) FROM unnest($2::text[]) AS said";

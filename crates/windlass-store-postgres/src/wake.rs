@@ -3,14 +3,17 @@
 //! whole server at commit. Whoever waits looks at the count after every word it hears, and now and then
 //! without one.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::{Instant, timeout};
+use windlass_core::port::job::Ended;
 use windlass_core::port::{Mark, PortError, WAIT_MS_MAX};
 
 use crate::cell::params;
+use crate::job::feed::Feed;
 use crate::pool::{Call, Connection, Pool, listen};
 use crate::state::one;
 use crate::tls::Target;
@@ -28,6 +31,8 @@ const LOOK_DEAF: Duration = Duration::from_millis(100);
 pub(crate) enum Port {
     State,
     Locks,
+    Jobs,
+    Ended,
 }
 
 pub(crate) struct Wake {
@@ -35,20 +40,66 @@ pub(crate) struct Wake {
     target: Target,
     /// Counts what was heard, from here and from elsewhere.
     heard: watch::Sender<u64>,
+    feed: Arc<Feed>,
     to_tell: Arc<Notify>,
+    /// Others should look at the counts.
+    changed: AtomicBool,
     listener: Mutex<Option<Connection>>,
 }
 
 impl Wake {
-    pub(crate) fn new(channel: String, target: Target) -> Wake {
+    pub(crate) fn new(channel: String, target: Target, feed: Arc<Feed>) -> Wake {
         let heard = watch::Sender::new(0);
-        Wake { channel, target, heard, to_tell: Arc::default(), listener: Mutex::new(None) }
+        let changed = AtomicBool::new(false);
+        Wake { channel, target, heard, feed, to_tell: Arc::default(), changed, listener: Mutex::new(None) }
     }
 
     /// Something changed: those who wait here hear it now, those elsewhere soon.
     pub(crate) fn tell(&self) {
         self.heard.send_modify(|n| *n += 1);
+        self.changed.store(true, Ordering::Relaxed);
         self.to_tell.notify_one();
+    }
+
+    /// Jobs have ended, and the feed knows which: those elsewhere hear it soon.
+    pub(crate) fn tell_ended(&self) {
+        self.to_tell.notify_one();
+    }
+
+    /// Waits until jobs have ended. What nobody told of shows in the count.
+    pub(crate) async fn ended(&self, pool: &Pool, feed: &Feed, since: Mark, wait_ms: u64) -> Result<Ended, PortError> {
+        let end = Instant::now() + Duration::from_millis(wait_ms.min(WAIT_MS_MAX));
+        let mut before = None;
+        let mut hearing = self.hears(pool, feed).await?;
+        loop {
+            let mut heard = feed.subscribe();
+            if let Some(ended) = feed.since(since) {
+                return Ok(ended);
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(Ended { mark: since, jobs: Vec::new(), gap: false });
+            }
+            let look = if hearing { LOOK } else { LOOK_DEAF };
+            if timeout(left.min(look), heard.changed()).await.is_err() {
+                hearing = self.hears(pool, feed).await?;
+                let count = mark(pool, Port::Ended).await?.0;
+                if before.is_some() || !hearing {
+                    feed.compare(count, before.filter(|_| hearing));
+                }
+                before = Some(count);
+            }
+        }
+    }
+
+    /// Whether there is a connection that listens. What came before a new one was not heard.
+    async fn hears(&self, pool: &Pool, feed: &Feed) -> Result<bool, PortError> {
+        let heard = self.listener.lock().await.as_ref().is_some_and(Connection::is_sound);
+        let hears = self.listens().await;
+        if !heard {
+            feed.compare(mark(pool, Port::Ended).await?.0, None);
+        }
+        Ok(hears)
     }
 
     pub(crate) async fn changed(&self, pool: &Pool, port: Port, since: Mark, wait_ms: u64) -> Result<Mark, PortError> {
@@ -59,7 +110,7 @@ impl Wake {
             let mut heard = self.heard.subscribe();
             let mark = mark(pool, port).await?;
             let left = end.saturating_duration_since(Instant::now());
-            if mark > since || left.is_zero() {
+            if mark != since || left.is_zero() {
                 return Ok(mark);
             }
             let look = if hearing { LOOK } else { LOOK_DEAF };
@@ -75,7 +126,7 @@ impl Wake {
         if listener.as_ref().is_some_and(Connection::is_sound) {
             return true;
         }
-        match listen(&self.target, &self.channel, self.heard.clone()).await {
+        match listen(&self.target, &self.channel, self.heard.clone(), Arc::clone(&self.feed)).await {
             Ok(connection) => *listener = Some(connection),
             Err(why) => {
                 tracing::debug!(why, "no listener");
@@ -95,7 +146,11 @@ pub(crate) async fn teller(to_tell: Arc<Notify>, inner: Weak<Inner>) {
     loop {
         to_tell.notified().await;
         let Some(inner) = inner.upgrade() else { return };
-        let told = inner.pool.query(&Call::new(sql::NOTIFY, params![inner.wake.channel.clone()])).await;
+        let mut said = inner.feed.notices();
+        if inner.wake.changed.swap(false, Ordering::Relaxed) {
+            said.push(String::new());
+        }
+        let told = inner.pool.query(&Call::new(sql::NOTIFY, params![inner.wake.channel.clone(), said])).await;
         if let Err(error) = told {
             tracing::debug!(%error, "nobody was told; they look for themselves");
         }
@@ -114,6 +169,8 @@ async fn mark(pool: &Pool, port: Port) -> Result<Mark, PortError> {
     let port = match port {
         Port::State => "state",
         Port::Locks => "locks",
+        Port::Jobs => "jobs",
+        Port::Ended => "ended",
     };
     let rows = pool.query(&Call::new(sql::MARK, params![port])).await?;
     Ok(Mark(one(&rows)?.count()?))

@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use super::{Cursor, Each, Mark, Page, PortError};
 use crate::fence::Fence;
 use crate::id::{InstanceId, TenantId, TriggerId};
+use crate::job::DURATION_MS_MAX;
 use crate::time::Ms;
 use crate::trigger::rules::Outcome;
 use crate::trigger::{Note, Trigger, TriggerStatus};
@@ -12,7 +13,24 @@ use crate::trigger::{Note, Trigger, TriggerStatus};
 /// Triggers that one call claims, at most.
 pub const CLAIM_MAX: u32 = 1_000;
 
-/// A trigger written by a person: judged by [`may_save`](crate::trigger::rules::may_save).
+/// What holds of every claim and renewal: a lease of some length, of at most as many as may be claimed. Every store asks
+/// this first.
+pub fn check_lease(lease_ms: u64, limit: u32) -> Result<(), PortError> {
+    if lease_ms == 0 || lease_ms > DURATION_MS_MAX {
+        return Err(PortError::Invalid(format!("a lease of {lease_ms} ms; 1 to {DURATION_MS_MAX} are allowed")));
+    }
+    check_due(limit)
+}
+
+/// How many due triggers may be asked for.
+pub fn check_due(limit: u32) -> Result<(), PortError> {
+    match limit {
+        0..=CLAIM_MAX => Ok(()),
+        _ => Err(PortError::Invalid(format!("{limit} due triggers in one call; at most {CLAIM_MAX} are allowed"))),
+    }
+}
+
+/// A trigger written by a person: judged by [`save`](crate::trigger::rules::save).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Save {
     /// The trigger, with the version it was read at; 0: it must not exist.
@@ -33,7 +51,7 @@ pub struct Claim {
 /// What is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Due {
-    /// Claimed, by the time at which each was to be tried, then by id.
+    /// Claimed, by the time at which each was to be looked at, then by id.
     pub claimed: Vec<Trigger>,
     /// When the next one that was not claimed is to be looked at; it may have passed.
     pub next: Option<Ms>,
@@ -71,8 +89,8 @@ pub trait Triggers: Send + Sync {
     /// due again when the lease has run out. A `limit` of 0 only says that a scheduler is there.
     async fn claim_due(&self, owner: &InstanceId, lease_ms: u64, limit: u32) -> Result<Due, PortError>;
 
-    /// Writes what claimed occurrences came to, each with its child and notes whole or not at all: `run` replaces the
-    /// stored one, `paused` and what people say stay. Refused: Stale, NotFound. A child that is there already stays as
+    /// Writes what claimed occurrences came to by [`settle`](crate::trigger::rules::settle), each with its child and notes
+    /// whole or not at all; `paused` and what people say stay. Refused: Stale, NotFound. A child that is there already stays as
     /// it is. A repeat after a lost answer changes nothing and is answered as before.
     async fn settle(&self, settles: &[(Claim, Outcome)]) -> Each<()>;
 

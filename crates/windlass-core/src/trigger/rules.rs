@@ -1,6 +1,8 @@
 //! What may happen to a trigger. People's rules answer the whole record; those of whoever has claimed its
 //! occurrence answer what it comes to ([`Outcome`]), which never touches what people say of it.
 
+use serde::{Deserialize, Serialize};
+
 use super::schedule::{Missed, Schedule, Verdict, judge};
 use super::{ERROR_BYTES_MAX, Made, Note, Noted, Recovery, Run, Trigger, TriggerSpec, TriggerStatus};
 use crate::fence::Fence;
@@ -70,15 +72,15 @@ pub fn may_save(stored: Option<&Trigger>, new: &Trigger, now: Ms) -> Result<(), 
 
 /// Claims what is due for `owner`. An occurrence whose owner was not heard of again counts as tried.
 #[must_use]
-pub fn claim(mut trigger: Trigger, owner: &InstanceId, fence: Fence, lease_ms: u64, now: Ms) -> Trigger {
-    let run = &mut trigger.run;
-    run.retry_count += u32::from(run.status == TriggerStatus::Processing);
-    run.status = TriggerStatus::Processing;
-    run.owner = Some(owner.clone());
-    run.fence = fence;
-    run.lease_until = now.plus(lease_ms);
-    trigger.version += 1;
-    trigger
+pub fn claim(stored: &Run, owner: &InstanceId, fence: Fence, lease_ms: u64, now: Ms) -> Run {
+    Run {
+        retry_count: stored.retry_count + u32::from(stored.status == TriggerStatus::Processing),
+        status: TriggerStatus::Processing,
+        owner: Some(owner.clone()),
+        fence,
+        lease_until: now.plus(lease_ms),
+        ..stored.clone()
+    }
 }
 
 /// Whether `fence` still owns it and may write; `false`: it has been settled under this fence before, and that stands.
@@ -86,6 +88,63 @@ pub fn holds(run: &Run, fence: Fence) -> Result<bool, Refusal> {
     match run.fence == fence {
         true => Ok(run.status == TriggerStatus::Processing),
         false => Err(Refusal::Stale { given: fence, stored: run.fence }),
+    }
+}
+
+/// What a person's write makes of what is stored, if [`may_save`] lets it. Fences are the store's.
+pub fn save(stored: Option<&Trigger>, new: &Trigger, now: Ms) -> Result<Trigger, Refusal> {
+    may_save(stored, new, now)?;
+    let (fence, version) = stored.map_or((Fence::NONE, 0), |stored| (stored.run.fence, stored.version));
+    Ok(Trigger { run: Run { fence, ..new.run.clone() }, version: version + 1, ..new.clone() })
+}
+
+/// Whether a person's write takes an occurrence away from an owner who was not heard of again. It is written under a
+/// new fence, so that what that owner says later is stale.
+#[must_use]
+pub fn takes_away(stored: Option<&Trigger>, new: &Trigger) -> bool {
+    let processing = |trigger: &Trigger| trigger.run.status == TriggerStatus::Processing;
+    stored.is_some_and(processing) && !processing(new)
+}
+
+/// What an owner's step makes of what is stored: a lease that goes on stays as it is. `None`: this was written before,
+/// and stands.
+pub fn settle(stored: &Run, fence: Fence, run: &Run) -> Result<Option<Run>, Refusal> {
+    if !holds(stored, fence)? {
+        return Ok(None);
+    }
+    let mut run = Run { fence, ..run.clone() };
+    if run.status == TriggerStatus::Processing {
+        run.owner.clone_from(&stored.owner);
+        run.lease_until = stored.lease_until;
+    }
+    let changes = run != *stored;
+    Ok(changes.then_some(run))
+}
+
+/// The claim goes on.
+pub fn renew(stored: &Run, fence: Fence, lease_ms: u64, now: Ms) -> Result<Run, Refusal> {
+    match holds(stored, fence)? {
+        true => Ok(Run { lease_until: now.plus(lease_ms), ..stored.clone() }),
+        false => Err(Refusal::State { status: stored.status.name(), expected: "PROCESSING".into() }),
+    }
+}
+
+/// Since when and until when there is a scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Alive {
+    /// Since when, without a gap.
+    pub since: Ms,
+    /// Until when the longest lease of a claim runs.
+    pub until: Ms,
+}
+
+impl Alive {
+    /// After a claim: a gap is where no lease ran.
+    #[must_use]
+    pub fn claims(self, lease_ms: u64, now: Ms) -> Alive {
+        let since = if now > self.until { now } else { self.since };
+        Alive { since, until: self.until.max(now.plus(lease_ms)) }
     }
 }
 

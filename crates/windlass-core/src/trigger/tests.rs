@@ -22,7 +22,8 @@ fn asker(at: Ms) -> Asker {
 }
 
 fn claimed(trigger: &Trigger, fence: u64, now: Ms) -> Trigger {
-    claim(trigger.clone(), &"i".parse().unwrap(), Fence(fence), 1_000, now)
+    let run = claim(&trigger.run, &"i".parse().unwrap(), Fence(fence), 1_000, now);
+    Trigger { run, version: trigger.version + 1, ..trigger.clone() }
 }
 
 fn with(trigger: &Trigger, outcome: &Outcome) -> Trigger {
@@ -158,4 +159,44 @@ fn only_the_newest_claim_may_settle_and_once() {
     assert_eq!(holds(&owned.run, Fence(7)), Ok(true));
     assert_eq!(holds(&owned.run, Fence(6)), Err(Refusal::Stale { given: Fence(6), stored: Fence(7) }));
     assert_eq!(holds(&fired(&owned, made(), NOW).run, Fence(7)), Ok(false));
+}
+
+#[test]
+fn a_settle_leaves_a_lease_that_goes_on_and_a_repeat_changes_nothing() {
+    let owned = claimed(&every(), 7, NOW);
+    let renewed = renew(&owned.run, Fence(7), 60_000, NOW).unwrap();
+    assert_eq!(renewed.lease_until, NOW.plus(60_000));
+    let first = Run { trigger_at: NOW.plus(5), ..owned.run.clone() };
+    let written = settle(&renewed, Fence(7), &first).unwrap().unwrap();
+    assert_eq!((written.trigger_at, written.lease_until), (NOW.plus(5), NOW.plus(60_000)));
+    assert_eq!(settle(&written, Fence(7), &first), Ok(None), "a repeat of a first write");
+    let owned = Trigger { run: written.clone(), ..owned };
+    let done = settle(&written, Fence(7), &fired(&owned, made(), NOW).run).unwrap().unwrap();
+    assert_eq!((done.owner.clone(), done.fence), (None, Fence(7)));
+    assert_eq!(settle(&done, Fence(7), &first), Ok(None), "settled, and that stands");
+    assert!(matches!(settle(&done, Fence(6), &first), Err(Refusal::Stale { .. })));
+    assert!(matches!(renew(&done, Fence(7), 1, NOW), Err(Refusal::State { .. })));
+    assert!(matches!(renew(&done, Fence(6), 1, NOW), Err(Refusal::Stale { .. })));
+}
+
+#[test]
+fn what_is_taken_from_a_lost_owner_has_a_new_fence() {
+    let owned = claimed(&Trigger { version: 1, ..every() }, 7, NOW);
+    let later = NOW.plus(1_000);
+    let changed = replace(&owned, spec(r#"{"every": "1m"}"#), later).unwrap();
+    assert!(takes_away(Some(&owned), &changed));
+    assert!(!takes_away(Some(&owned), &pause(&owned, &asker(NOW))) && !takes_away(None, &changed));
+    let forged = Trigger { run: Run { fence: Fence(99), ..changed.run.clone() }, ..changed };
+    let saved = save(Some(&owned), &forged, later).unwrap();
+    assert_eq!((saved.run.fence, saved.version), (Fence(7), owned.version + 1), "fences are the store's");
+}
+
+#[test]
+fn a_gap_is_where_no_lease_of_a_scheduler_ran() {
+    let first = Alive::default().claims(1_000, NOW);
+    assert_eq!(first, Alive { since: NOW, until: NOW.plus(1_000) });
+    let second = first.claims(5_000, NOW.plus(1_000));
+    assert_eq!(second, Alive { since: NOW, until: NOW.plus(6_000) });
+    assert_eq!(second.claims(10, NOW.plus(2_000)), second, "a short lease does not end a longer one");
+    assert_eq!(second.claims(10, NOW.plus(6_001)).since, NOW.plus(6_001));
 }

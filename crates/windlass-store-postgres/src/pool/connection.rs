@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use tokio_postgres::{AsyncMessage, Client, Row, Statement};
 
 use super::Call;
 use crate::error::{Failure, said};
+use crate::job::feed::Feed;
 use crate::sql;
 use crate::tls::Target;
 
@@ -48,13 +49,21 @@ pub(crate) async fn connect(target: &Target) -> Result<Connection, String> {
     }
 }
 
-/// A connection that hears what is notified on `channel`: `heard` counts. It ends when the server does.
-pub(crate) async fn listen(target: &Target, channel: &str, heard: watch::Sender<u64>) -> Result<Connection, String> {
+/// A connection that hears what is notified on `channel`: `heard` counts, and what is said goes to the feed. It ends when
+/// the server does.
+pub(crate) async fn listen(
+    target: &Target,
+    channel: &str,
+    heard: watch::Sender<u64>,
+    feed: Arc<Feed>,
+) -> Result<Connection, String> {
     let (client, mut driver) = target.config.connect(target.tls.clone()).await.map_err(|error| said(&error))?;
     let driver = tokio::spawn(async move {
         while let Some(Ok(message)) = poll_fn(|cx| driver.poll_message(cx)).await {
-            if matches!(message, AsyncMessage::Notification(_)) {
-                heard.send_modify(|n| *n += 1);
+            match message {
+                AsyncMessage::Notification(notice) if !notice.payload().is_empty() => feed.hear(notice.payload()),
+                AsyncMessage::Notification(_) => heard.send_modify(|n| *n += 1),
+                _ => {}
             }
         }
     });

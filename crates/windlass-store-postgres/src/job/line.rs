@@ -1,0 +1,117 @@
+//! Calls of many callers as one statement: while some are under way, the next gather. There is no timer:
+//! a lone caller goes at once.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::sync::oneshot;
+use windlass_core::port::PortError;
+
+use crate::Inner;
+
+/// Statements under way at a time: one is executed while another is being made durable.
+const UNDER_WAY_MAX: usize = 2;
+
+/// What can be done for many at once.
+pub(crate) trait Work: Send + Sized + 'static {
+    /// What one caller gets.
+    type Answer: Send + 'static;
+    /// What a batch holds already.
+    type Batch: Default + Send;
+
+    fn line(inner: &Inner) -> &Line<Self>;
+
+    /// Joins a batch, unless it is full or holds something that must come first.
+    fn join(&self, batch: &mut Self::Batch) -> bool;
+
+    /// Does all of it; an answer for each, in order.
+    fn run(
+        inner: &Arc<Inner>,
+        batch: &mut Vec<Self>,
+    ) -> impl Future<Output = Result<Vec<Self::Answer>, PortError>> + Send;
+}
+
+pub(crate) struct Line<W: Work> {
+    queue: Mutex<Queue<W>>,
+}
+
+impl<W: Work> Default for Line<W> {
+    fn default() -> Self {
+        Line { queue: Mutex::new(Queue { waiting: VecDeque::new(), under_way: 0 }) }
+    }
+}
+
+struct Queue<W: Work> {
+    waiting: VecDeque<Waiting<W>>,
+    under_way: usize,
+}
+
+type Reply<W> = oneshot::Sender<Result<<W as Work>::Answer, PortError>>;
+
+struct Waiting<W: Work> {
+    work: W,
+    reply: Reply<W>,
+}
+
+impl<W: Work> Line<W> {
+    fn queue(&self) -> MutexGuard<'_, Queue<W>> {
+        self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The next batch; whoever does not fit waits for the one after it.
+    fn next(&self) -> Option<(Vec<W>, Vec<Reply<W>>)> {
+        let mut queue = self.queue();
+        let (mut works, mut replies, mut later) = (Vec::new(), Vec::new(), VecDeque::new());
+        let mut batch = W::Batch::default();
+        while let Some(waiting) = queue.waiting.pop_front() {
+            // The first always fits.
+            if waiting.work.join(&mut batch) || works.is_empty() {
+                works.push(waiting.work);
+                replies.push(waiting.reply);
+            } else {
+                later.push_back(waiting);
+            }
+        }
+        queue.waiting = later;
+        if works.is_empty() {
+            queue.under_way -= 1;
+            return None;
+        }
+        Some((works, replies))
+    }
+}
+
+/// Does `work` together with whoever else is there.
+pub(super) async fn carry<W: Work>(inner: &Arc<Inner>, work: W) -> Result<W::Answer, PortError> {
+    let (reply, replied) = oneshot::channel();
+    let starts = {
+        let mut queue = W::line(inner).queue();
+        queue.waiting.push_back(Waiting { work, reply });
+        let starts = queue.under_way < UNDER_WAY_MAX;
+        queue.under_way += usize::from(starts);
+        starts
+    };
+    if starts {
+        tokio::spawn(carrier::<W>(Arc::clone(inner)));
+    }
+    replied.await.unwrap_or_else(|_| Err(PortError::Unavailable("the store is closed".to_owned())))
+}
+
+/// Carries batches until nobody waits.
+async fn carrier<W: Work>(inner: Arc<Inner>) {
+    while let Some((mut works, replies)) = W::line(&inner).next() {
+        match W::run(&inner, &mut works).await {
+            Ok(answers) => {
+                for (reply, answer) in replies.into_iter().zip(answers) {
+                    // Whoever does not wait any more does not miss it.
+                    let _gone = reply.send(Ok(answer));
+                }
+            }
+            Err(error) => {
+                for reply in replies {
+                    let _gone = reply.send(Err(error.clone()));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Submissions. What is new and not limited is one statement; the rest is judged here, on what was read in the
+//! same transaction.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use windlass_core::id::{JobId, QueueName, TenantId};
+use windlass_core::job::limit::Scope;
+use windlass_core::job::{NewJob, When};
+use windlass_core::port::job::Submitted;
+use windlass_core::port::{PortError, Refusal};
+
+use super::line::{Line, Work};
+use super::row::tenant_text;
+use crate::cell::{Cells, Id, Stamp, params, signed};
+use crate::error::{Failure, corrupt};
+use crate::pool::{Call, Tx};
+use crate::{Inner, sql};
+
+/// Jobs of one statement, at most, and their payloads, in bytes.
+const JOBS_MAX: usize = 5_000;
+const BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The submissions of one caller.
+pub(crate) struct Submit(pub(super) Vec<Vec<NewJob>>);
+
+type Answers = Vec<Result<Vec<Submitted>, Refusal>>;
+
+#[derive(Default)]
+pub(crate) struct Batch {
+    jobs: usize,
+    bytes: usize,
+}
+
+impl Work for Submit {
+    type Answer = Answers;
+    type Batch = Batch;
+
+    fn line(inner: &Inner) -> &Line<Submit> {
+        &inner.submits
+    }
+
+    fn join(&self, batch: &mut Batch) -> bool {
+        let jobs = self.0.iter().flatten();
+        batch.jobs += self.0.iter().map(Vec::len).sum::<usize>();
+        batch.bytes += jobs.filter_map(|job| job.payload.as_ref()).map(|payload| payload.as_str().len()).sum::<usize>();
+        batch.jobs <= JOBS_MAX && batch.bytes <= BYTES_MAX
+    }
+
+    async fn run(inner: &Arc<Inner>, batch: &mut Vec<Submit>) -> Result<Vec<Answers>, PortError> {
+        let sizes: Vec<usize> = batch.iter().map(|submit| submit.0.len()).collect();
+        let groups: Vec<Vec<NewJob>> = batch.drain(..).flat_map(|submit| submit.0).collect();
+        let mut answers = all(inner, &groups).await?.into_iter();
+        Ok(sizes.into_iter().map(|size| answers.by_ref().take(size).collect()).collect())
+    }
+}
+
+async fn all(inner: &Inner, groups: &[Vec<NewJob>]) -> Result<Answers, PortError> {
+    let mut answers: Vec<Option<Result<Vec<Submitted>, Refusal>>> = groups.iter().map(|_| None).collect();
+    let (mut plain, mut judged) = (Vec::new(), Vec::new());
+    let mut seen = Seen::default();
+    for (n, group) in groups.iter().enumerate() {
+        match group.iter().try_for_each(NewJob::check) {
+            Err(refusal) => answers[n] = Some(Err(refusal)),
+            Ok(()) if group.iter().all(|job| seen.is_new(job)) => plain.push(n),
+            Ok(()) => judged.push(n),
+        }
+    }
+    let new = |n: usize| groups[n].iter().map(|job| Submitted { id: job.id, existing: false }).collect();
+    if !plain.is_empty() {
+        let rows = inner.pool.query(&insert(groups, &plain, false, inner.ahead_ms)).await?;
+        let left = rows.iter().map(|row| Cells::of(row).get::<i32>()).collect::<Result<HashSet<_>, _>>()?;
+        for n in plain {
+            match left.contains(&(n as i32)) {
+                true => judged.push(n),
+                false => answers[n] = Some(Ok(new(n))),
+            }
+        }
+        inner.wake.tell();
+    }
+    if !judged.is_empty() {
+        judged.sort_unstable();
+        let mut races = 0;
+        loop {
+            let tx = inner.pool.begin().await?;
+            let done = attempt(&tx, groups, &judged, inner.ahead_ms).await;
+            if let Some(done) = tx.settle(done, &mut races).await {
+                for (n, answer) in judged.iter().zip(done?) {
+                    answers[*n] = Some(answer);
+                }
+                break;
+            }
+        }
+        inner.wake.tell();
+    }
+    let missing = || PortError::Corrupt("a submission was not answered".to_owned());
+    answers.into_iter().map(|answer| answer.ok_or_else(missing)).collect()
+}
+
+/// Ids and keys that came before in the same statement.
+#[derive(Default)]
+struct Seen<'j> {
+    ids: HashSet<JobId>,
+    keys: HashSet<Key<'j>>,
+}
+
+type Key<'j> = (&'j str, &'j str, &'j str);
+
+fn key_of(job: &NewJob) -> Option<Key<'_>> {
+    job.key.as_deref().map(|key| (job.queue.as_str(), tenant_text(job.tenant.as_ref()), key))
+}
+
+impl<'j> Seen<'j> {
+    fn is_new(&mut self, job: &'j NewJob) -> bool {
+        let new_key = key_of(job).is_none_or(|key| self.keys.insert(key));
+        self.ids.insert(job.id) && new_key
+    }
+}
+
+/// The statement for some of the groups.
+fn insert(groups: &[Vec<NewJob>], which: &[usize], judged: bool, ahead_ms: i64) -> Call {
+    let jobs: Vec<(usize, &NewJob)> = which.iter().flat_map(|n| groups[*n].iter().map(|job| (*n, job))).collect();
+    insert_jobs(&jobs, judged, ahead_ms)
+}
+
+fn insert_jobs(jobs: &[(usize, &NewJob)], judged: bool, ahead_ms: i64) -> Call {
+    let text = |of: fn(&NewJob) -> &str| jobs.iter().map(|(_, job)| of(job).to_owned()).collect::<Vec<_>>();
+    let ms = |of: fn(&NewJob) -> u64| jobs.iter().map(|(_, job)| signed(of(job))).collect::<Vec<_>>();
+    let at = |job: &NewJob| if let When::At(at) = job.when { Some(Stamp(at)) } else { None };
+    Call::new(
+        sql::SUBMIT,
+        params![
+            ahead_ms,
+            judged,
+            jobs.iter().map(|(group, _)| *group as i32).collect::<Vec<_>>(),
+            jobs.iter().map(|(_, job)| Id(job.id)).collect::<Vec<_>>(),
+            text(|job| job.queue.as_str()),
+            text(|job| tenant_text(job.tenant.as_ref())),
+            jobs.iter().map(|(_, job)| job.payload.as_ref().map(|json| json.as_str().to_owned())).collect::<Vec<_>>(),
+            jobs.iter().map(|(_, job)| i16::from(job.priority)).collect::<Vec<_>>(),
+            ms(|job| if let When::In(ms) = job.when { ms } else { 0 }),
+            jobs.iter().map(|(_, job)| at(job)).collect::<Vec<_>>(),
+            jobs.iter().map(|(_, job)| job.max_attempts.cast_signed()).collect::<Vec<_>>(),
+            ms(|job| job.backoff.first_ms),
+            ms(|job| job.backoff.max_ms),
+            jobs.iter().map(|(_, job)| job.timeout_ms.map(signed)).collect::<Vec<_>>(),
+            jobs.iter().map(|(_, job)| job.key.clone()).collect::<Vec<_>>(),
+            jobs.iter().map(|(_, job)| job.digest().cast_signed()).collect::<Vec<_>>()
+        ],
+    )
+}
+
+/// What is stored of what was submitted, and how much more may wait.
+#[derive(Default)]
+struct Stored {
+    ids: HashMap<JobId, u64>,
+    keys: HashMap<(String, String, String), (JobId, u64)>,
+    queues: HashMap<QueueName, Room>,
+    tenants: HashMap<TenantId, Room>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    limit: u32,
+    waiting: u32,
+}
+
+async fn attempt(tx: &Tx<'_>, groups: &[Vec<NewJob>], which: &[usize], ahead_ms: i64) -> Result<Answers, Failure> {
+    let jobs: Vec<&NewJob> = which.iter().flat_map(|n| &groups[*n]).collect();
+    let keys: Vec<Key<'_>> = jobs.iter().filter_map(|job| key_of(job)).collect();
+    let column = |of: fn(&Key<'_>) -> String| keys.iter().map(of).collect::<Vec<_>>();
+    let queues: HashSet<String> = jobs.iter().map(|job| job.queue.to_string()).collect();
+    let tenants: HashSet<String> = jobs.iter().filter_map(|job| job.tenant.as_ref()).map(ToString::to_string).collect();
+    let (queues, tenants): (Vec<_>, Vec<_>) = (queues.into_iter().collect(), tenants.into_iter().collect());
+    let calls = vec![
+        Call::new(sql::WAITING_LIMITS, params![queues, tenants]),
+        Call::new(
+            sql::JOBS_STORED,
+            params![
+                jobs.iter().map(|job| Id(job.id)).collect::<Vec<_>>(),
+                column(|key| key.0.to_owned()),
+                column(|key| key.1.to_owned()),
+                column(|key| key.2.to_owned())
+            ],
+        ),
+    ];
+    let read = tx.open(sql::BEGIN, calls).await?;
+    let mut stored = stored(&read)?;
+    let mut new = Vec::new();
+    let answers = which.iter().map(|n| stored.group(*n, &groups[*n], &mut new)).collect();
+    let writes = if new.is_empty() { Vec::new() } else { vec![insert_jobs(&new, true, ahead_ms)] };
+    tx.commit(writes).await?;
+    Ok(answers)
+}
+
+fn stored(read: &[Vec<tokio_postgres::Row>]) -> Result<Stored, PortError> {
+    let [limits, jobs] = read else { return Err(PortError::Corrupt("two answers were expected".to_owned())) };
+    let mut stored = Stored::default();
+    for row in limits {
+        let cells = &mut Cells::of(row);
+        let (scope, name): (&str, &str) = (cells.get()?, cells.get()?);
+        let room = Room { limit: cells.count()?, waiting: cells.count()? };
+        match scope {
+            "queue" => stored.queues.insert(name.parse().map_err(|why| corrupt("name", why))?, room),
+            _ => stored.tenants.insert(name.parse().map_err(|why| corrupt("name", why))?, room),
+        };
+    }
+    for row in jobs {
+        let cells = &mut Cells::of(row);
+        let id = cells.get::<Id>()?.0;
+        let (queue, tenant, key): (String, String, Option<String>) = (cells.get()?, cells.get()?, cells.get()?);
+        let digest = cells.get::<i64>()?.cast_unsigned();
+        stored.ids.insert(id, digest);
+        if let Some(key) = key {
+            stored.keys.insert((queue, tenant, key), (id, digest));
+        }
+    }
+    Ok(stored)
+}
+
+impl Stored {
+    /// Judges one group; what it adds is seen by the groups after it.
+    fn group<'g>(
+        &mut self,
+        n: usize,
+        group: &'g [NewJob],
+        new: &mut Vec<(usize, &'g NewJob)>,
+    ) -> Result<Vec<Submitted>, Refusal> {
+        let before = new.len();
+        let mut answers = Vec::with_capacity(group.len());
+        for job in group {
+            match self.one(job) {
+                Ok(answer) => {
+                    if !answer.existing {
+                        self.add(job);
+                        new.push((n, job));
+                    }
+                    answers.push(answer);
+                }
+                Err(refusal) => {
+                    for (_, job) in new.drain(before..) {
+                        self.remove(job);
+                    }
+                    return Err(refusal);
+                }
+            }
+        }
+        Ok(answers)
+    }
+
+    fn one(&self, job: &NewJob) -> Result<Submitted, Refusal> {
+        let same = self.ids.get(&job.id).map(|digest| (job.id, *digest));
+        let same = same.or_else(|| self.keys.get(&owned(key_of(job)?)).copied());
+        match same {
+            Some((id, digest)) if digest == job.digest() => return Ok(Submitted { id, existing: true }),
+            Some(_) => return Err(Refusal::OpReused),
+            None => {}
+        }
+        let full = |scope: Scope, room: Option<&Room>| match room {
+            Some(room) if room.waiting >= room.limit => Err(Refusal::Full { scope, limit: room.limit }),
+            _ => Ok(()),
+        };
+        full(Scope::Queue(job.queue.clone()), self.queues.get(&job.queue))?;
+        if let Some(tenant) = &job.tenant {
+            full(Scope::Tenant(tenant.clone()), self.tenants.get(tenant))?;
+        }
+        Ok(Submitted { id: job.id, existing: false })
+    }
+
+    fn add(&mut self, job: &NewJob) {
+        self.ids.insert(job.id, job.digest());
+        if let Some(key) = key_of(job) {
+            self.keys.insert(owned(key), (job.id, job.digest()));
+        }
+        self.rooms(job, |room| room.waiting += 1);
+    }
+
+    fn remove(&mut self, job: &NewJob) {
+        self.ids.remove(&job.id);
+        if let Some(key) = key_of(job) {
+            self.keys.remove(&owned(key));
+        }
+        self.rooms(job, |room| room.waiting -= 1);
+    }
+
+    fn rooms(&mut self, job: &NewJob, change: impl Fn(&mut Room)) {
+        if let Some(room) = self.queues.get_mut(&job.queue) {
+            change(room);
+        }
+        if let Some(room) = job.tenant.as_ref().and_then(|tenant| self.tenants.get_mut(tenant)) {
+            change(room);
+        }
+    }
+}
+
+fn owned((queue, tenant, key): Key<'_>) -> (String, String, String) {
+    (queue.to_owned(), tenant.to_owned(), key.to_owned())
+}
