@@ -140,10 +140,10 @@ impl Data {
         let mut ready: BTreeMap<Tenant, Vec<&Job>> = BTreeMap::new();
         let waits = |job: &&Job| job.status == JobStatus::Pending && job.run_at <= now;
         for job in self.jobs.values().filter(|job| job.queue == *queue && waits(job)) {
-            if !self.is_held(job) && self.has_slot(job) {
-                ready.entry(job.tenant.clone()).or_default().push(job);
-            }
+            ready.entry(job.tenant.clone()).or_default().push(job);
         }
+        // What stops one of a tenant's jobs in a queue stops them all.
+        ready.retain(|_, jobs| !self.is_held(jobs[0]) && self.has_slot(jobs[0]));
         ready
     }
 

@@ -161,7 +161,7 @@ fn speech(dice: &mut Dice) -> Speech {
     let beat = jobs(dice, 2).into_iter().map(|job| (job, dice.one_in(5))).collect();
     let mut want: Vec<(u32, u32)> = Vec::new();
     for _ in 0..dice.below(3) {
-        want.push((dice.below(QUEUES), dice.of(&[0, 1, 1, 2, 3, ALL])));
+        want.push((dice.below(QUEUES), dice.of(&[1, 1, 2, 3, ALL])));
     }
     // A worker asks at most so much in one turn.
     let mut room = ALL + 100;

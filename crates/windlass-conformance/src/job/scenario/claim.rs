@@ -103,12 +103,12 @@ pub async fn many_turns_are_answered_one_by_one(h: &dyn JobHarness) {
 /// A worker that got less than it has room for is told when to ask again.
 pub async fn a_turn_says_when_something_comes(h: &dyn JobHarness) {
     let one = Client::open(h, "one").await;
-    let ask = |n| Turn { want: vec![(id("q"), n), (id("r"), 0)], ..turn(&one.me) };
+    let ask = |n| Turn { want: vec![(id("q"), n), (id("r"), 1)], ..turn(&one.me) };
     assert_eq!(one.turn(ask(1)).await.next, None, "nothing will come by itself");
     one.add(&[new(1), NewJob { when: When::In(LEASE_MS / 2), ..new(2) }]).await;
     let other = NewJob { queue: id("s"), when: When::In(1_000), ..new(3) };
     one.add(&[other, NewJob { queue: id("r"), when: When::In(2 * LEASE_MS), ..new(4) }]).await;
-    let turned = one.turn(ask(1)).await;
+    let turned = one.turn(Turn { want: vec![(id("q"), 1)], ..turn(&one.me) }).await;
     assert_eq!((turned.claimed.len(), turned.next), (1, None), "it got what it wanted");
     let due = one.load(job_id(2)).await.run_at;
     assert_eq!(one.turn(ask(1)).await.next, Some(due), "the time of a job that waits");
