@@ -165,6 +165,9 @@ impl Engine {
         if !held.is_empty() && shared.health.down_since().is_none() {
             drop(shared.locks.release(&held).await);
         }
+        if let Some(queues) = &shared.queues {
+            queues.stop().await;
+        }
         shared.kill();
         // Without an answer the lease ends by itself.
         drop(shared.state.beat(&shared.instance, 0).await);
@@ -174,6 +177,9 @@ impl Engine {
     /// Ends at once, as a crash would: nothing is written, nothing handed back.
     pub fn kill(&self) {
         self.0.begin_stopping();
+        if let Some(queues) = &self.0.queues {
+            queues.kill();
+        }
         self.0.kill();
     }
 

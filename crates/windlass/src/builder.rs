@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::broadcast::error::RecvError;
-use windlass_core::id::{InstanceId, PlanId};
+use windlass_core::id::{InstanceId, PlanId, QueueName};
 use windlass_core::json::Json;
 use windlass_core::plan::file::{Format, Problems, parse};
 use windlass_engine::clock::{Clock, SystemClock};
 use windlass_engine::command::Caller;
 use windlass_engine::command::create::Created;
+use windlass_engine::job::worker::{self as job, Lane};
+use windlass_engine::job::{JobHandler, Queues};
 use windlass_engine::query::view::PlanView;
 use windlass_engine::stage::actions::{Actions, BadSetup, Setup};
 use windlass_engine::stage::exec::Allowed;
@@ -25,11 +27,15 @@ use windlass_engine::{Engine, Error, Options, Parts};
 use crate::open::{BadUrl, OpenError, Stores, open};
 use crate::settings::{BadSecrets, Settings};
 
+/// Jobs that a worker of the builder claims ahead, at most.
+const PREFETCH_MAX: u32 = 100;
+
 /// A running instance: everything an [`Engine`] can be asked, and the store it works on. It goes on until
 /// [`Engine::stop`]; clones share it.
 #[derive(Clone)]
 pub struct Windlass {
     engine: Engine,
+    queues: Queues,
     stores: Stores,
 }
 
@@ -39,6 +45,7 @@ pub struct Builder {
     store: Result<Stores, String>,
     settings: Settings,
     handlers: Handlers,
+    lanes: Vec<Lane>,
     environment: BTreeMap<String, String>,
     secrets: Option<Secrets>,
     exec: Option<Allowed>,
@@ -89,6 +96,7 @@ impl Windlass {
             store: Err("memory:".to_owned()),
             settings: Settings::default(),
             handlers: Handlers::new(),
+            lanes: Vec::new(),
             environment: BTreeMap::new(),
             secrets: None,
             exec: None,
@@ -134,6 +142,12 @@ impl Windlass {
         }
     }
 
+    /// Jobs: submit them, wait for them, work on them.
+    #[must_use]
+    pub fn jobs(&self) -> &Queues {
+        &self.queues
+    }
+
     /// The store, for whoever needs the ports themselves.
     #[must_use]
     pub fn stores(&self) -> &Stores {
@@ -171,6 +185,18 @@ impl Builder {
         R: Future<Output = Result<Option<Json>, Trouble>> + Send + 'static,
     {
         self.handlers.insert(name.into(), Arc::new(handler) as Arc<dyn Handler>);
+        self
+    }
+
+    /// This instance works on the jobs of `queue`, up to `concurrency` of them at once.
+    #[must_use]
+    pub fn worker<F, R>(mut self, queue: QueueName, concurrency: u32, handler: F) -> Builder
+    where
+        F: Fn(job::Told) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Json, job::Failed>> + Send + 'static,
+    {
+        let handler = Arc::new(handler) as Arc<dyn JobHandler>;
+        self.lanes.push(Lane { queue, concurrency, prefetch: concurrency.min(PREFETCH_MAX), handler });
         self
     }
 
@@ -228,30 +254,40 @@ impl Builder {
     /// Opens the store, begins the lease, and takes up work. What was interrupted stays where it is.
     pub async fn start(self) -> Result<Windlass, StartError> {
         // First what can be wrong without anything being opened.
-        let actions = Actions::new(Setup {
+        let secrets = self.secrets.map_or_else(|| self.settings.secrets.open(), Ok)?;
+        let setup = Setup {
             handlers: self.handlers,
-            secrets: self.secrets.map_or_else(|| self.settings.secrets.open(), Ok)?,
+            secrets,
             exec: self.exec.unwrap_or_else(|| self.settings.exec.allowed()),
             environment: self.environment,
             guard: self.guard.unwrap_or_else(|| self.settings.http.guard(self.listen)),
             ..Setup::default()
-        })?;
+        };
+        setup.check()?;
         let stores = match self.store {
             Ok(stores) => stores,
             Err(url) => open(&url.parse()?, &self.settings).await?,
         };
+        let queues =
+            Queues::start(Arc::clone(&stores.jobs), Arc::clone(&self.clock), (&self.settings.jobs).into(), !self.seed);
+        let actions = Actions::new(Setup { queues: Some(queues.clone()), ..setup })?;
+        let options = self.options.unwrap_or_else(|| Options::from(&self.settings));
         let parts = Parts {
             instance: self.instance,
             state: Arc::clone(&stores.state),
             locks: Arc::clone(&stores.locks),
-            queues: None,
-            triggers: None,
+            queues: Some(queues.clone()),
+            triggers: stores.triggers.clone(),
             actions,
             clock: self.clock,
-            options: self.options.unwrap_or_else(|| Options::from(&self.settings.engine)),
+            options,
             seed: self.seed,
         };
-        Ok(Windlass { engine: Engine::start(parts).await?, stores })
+        let engine = Engine::start(parts).await?;
+        if !self.lanes.is_empty() {
+            queues.work(self.lanes)?;
+        }
+        Ok(Windlass { engine, queues, stores })
     }
 }
 

@@ -92,8 +92,8 @@ pub(crate) fn armed(stores: Stores, url: &StoreUrl) -> Result<Stores, BadFault> 
         timed: AtomicU32::new(0),
         took_us: AtomicU64::new(0),
     });
-    let jobs = deadly.stores.jobs.clone();
-    Ok(Stores { state: Arc::clone(&deadly) as _, locks: deadly as _, jobs })
+    let (jobs, triggers) = (Arc::clone(&deadly.stores.jobs), deadly.stores.triggers.clone());
+    Ok(Stores { state: Arc::clone(&deadly) as _, locks: deadly as _, jobs, triggers })
 }
 
 /// A store that ends the process.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use windlass_core::port::job::Jobs;
 use windlass_core::port::lock::Locks;
 use windlass_core::port::state::State;
+use windlass_core::port::trigger::Triggers;
 use windlass_store_embedded::Embedded;
 use windlass_store_postgres::Postgres;
 
@@ -100,8 +101,10 @@ pub struct Stores {
     pub state: Arc<dyn State>,
     /// Tenant locks.
     pub locks: Arc<dyn Locks>,
-    /// Jobs, where the store keeps them.
-    pub jobs: Option<Arc<dyn Jobs>>,
+    /// Jobs.
+    pub jobs: Arc<dyn Jobs>,
+    /// Triggers, where the store keeps them.
+    pub triggers: Option<Arc<dyn Triggers>>,
 }
 
 /// Why a store does not open.
@@ -142,12 +145,12 @@ pub async fn open(url: &StoreUrl, settings: &Settings) -> Result<Stores, OpenErr
     Ok(both)
 }
 
-fn stores<S: State + Locks + Clone + 'static>(store: S) -> Stores {
-    Stores { state: Arc::new(store.clone()), locks: Arc::new(store), jobs: None }
+fn stores<S: State + Locks + Jobs + Clone + 'static>(store: S) -> Stores {
+    Stores { state: Arc::new(store.clone()), locks: Arc::new(store.clone()), jobs: Arc::new(store), triggers: None }
 }
 
 fn embedded(store: Embedded) -> Stores {
-    Stores { jobs: Some(Arc::new(store.clone())), ..stores(store) }
+    Stores { triggers: Some(Arc::new(store.clone())), ..stores(store) }
 }
 
 #[cfg(test)]

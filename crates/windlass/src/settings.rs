@@ -2,6 +2,7 @@
 //! `windlass.example.toml` holds every setting with its default.
 
 mod environment;
+mod job;
 mod stage;
 
 use std::ops::RangeInclusive;
@@ -14,6 +15,7 @@ use windlass_engine::{OnOutage, Options};
 use crate::open::StoreUrl;
 use environment::Environment;
 
+pub use job::{Jobs, Triggers};
 pub use stage::BadSecrets;
 
 /// Everything that can be set.
@@ -28,6 +30,10 @@ pub struct Settings {
     pub postgres: Postgres,
     /// What carries plans out.
     pub engine: Engine,
+    /// Jobs and their workers.
+    pub jobs: Jobs,
+    /// Triggers and their scheduler.
+    pub triggers: Triggers,
     /// What `http` and `poll` stages may call.
     pub http: Http,
     /// What `exec` stages may run.
@@ -184,8 +190,9 @@ impl Default for Engine {
     }
 }
 
-impl From<&Engine> for Options {
-    fn from(engine: &Engine) -> Options {
+impl From<&Settings> for Options {
+    fn from(settings: &Settings) -> Options {
+        let Settings { engine, triggers, .. } = settings;
         Options {
             lease_ms: engine.lease_ms,
             beat_ms: engine.beat_ms,
@@ -202,7 +209,8 @@ impl From<&Engine> for Options {
                 Outage::Fail => OnOutage::Fail,
             },
             drain_ms: engine.drain_ms,
-            ..Options::default()
+            misfire_grace_ms: triggers.misfire_grace_ms,
+            trigger_retention_ms: triggers.retention_ms,
         }
     }
 }
@@ -233,7 +241,7 @@ impl Settings {
     }
 
     fn take(&mut self, environment: &Environment<'_>) -> anyhow::Result<()> {
-        let Settings { store, embedded, postgres, engine, http, exec, secrets } = self;
+        let Settings { store, embedded, postgres, engine, jobs, triggers, http, exec, secrets } = self;
         environment.text("WINDLASS_STORE_URL", &mut store.url);
         environment.number("WINDLASS_EMBEDDED_CACHE_MIB", &mut embedded.cache_mib)?;
         environment.yes_or_no("WINDLASS_EMBEDDED_ACCEPT_LOSS", &mut embedded.accept_loss)?;
@@ -250,6 +258,8 @@ impl Settings {
         environment.number("WINDLASS_ENGINE_RETRY_LIMIT", &mut engine.retry_limit)?;
         environment.outage("WINDLASS_ENGINE_OUTAGE", &mut engine.outage)?;
         environment.number("WINDLASS_ENGINE_DRAIN_MS", &mut engine.drain_ms)?;
+        jobs.read(environment)?;
+        triggers.read(environment)?;
         environment.guarding("WINDLASS_HTTP_GUARD", &mut http.guard)?;
         environment.list("WINDLASS_HTTP_ALLOW", &mut http.allow);
         environment.list("WINDLASS_EXEC_ALLOW", &mut exec.allow);
@@ -261,6 +271,8 @@ impl Settings {
     fn check(&self) -> anyhow::Result<()> {
         within("[embedded] cache_mib", self.embedded.cache_mib, 1..=65_536, "")?;
         within("[postgres] connections", self.postgres.connections, 1..=256, "")?;
+        self.jobs.check()?;
+        self.triggers.check()?;
         self.http.check()?;
         self.exec.check()?;
         self.engine.check()

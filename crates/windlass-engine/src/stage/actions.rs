@@ -54,6 +54,16 @@ impl Default for Setup {
     }
 }
 
+impl Setup {
+    /// Whether actions can be set up as asked.
+    pub fn check(&self) -> Result<(), BadSetup> {
+        match self.exec.bad() {
+            Some(bad) => Err(BadSetup::Program(bad.to_owned())),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Why actions cannot be set up as asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadSetup {
@@ -79,11 +89,9 @@ pub struct Actions {
 impl Actions {
     /// Checks what it is given.
     pub fn new(setup: Setup) -> Result<Actions, BadSetup> {
+        setup.check()?;
         let Setup { handlers, mut secrets, exec, mut environment, guard, lookup, queues } = setup;
         secrets.take_from(&mut environment);
-        if let Some(bad) = exec.bad() {
-            return Err(BadSetup::Program(bad.to_owned()));
-        }
         let programs = Programs { allowed: exec, environment };
         Ok(Actions { handlers, secrets, programs, web: Web::new(guard, lookup), templates: Templates::new(), queues })
     }

@@ -188,7 +188,7 @@ impl Bench<'_> {
     }
 
     fn options(&self) -> Options {
-        Options::from(&self.settings.engine)
+        Options::from(self.settings)
     }
 
     /// One durable write of the machine, with nothing of ours above it.

@@ -57,9 +57,9 @@ fn every_setting_of_the_engine_reaches_its_options() {
     };
     let settings = Settings::parse(text).unwrap();
     settings.check().unwrap();
-    assert_eq!(Options::from(&settings.engine), wanted);
+    assert_eq!(Options::from(&settings), wanted);
     assert_eq!(wanted.clone().bounded(), wanted, "what is allowed here is not changed there");
-    assert_eq!(Options::from(&Engine::default()), Options::default());
+    assert_eq!(Options::from(&Settings::default()), Options::default());
 }
 
 #[test]

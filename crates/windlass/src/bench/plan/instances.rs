@@ -69,8 +69,8 @@ pub fn instance(settings: &Settings) -> anyhow::Result<()> {
     let mut lines = std::io::stdin().lines();
     let url: StoreUrl = lines.next().context("no store was named")??.parse()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let windlass = runtime
-        .block_on(async { start_on(open(&url, settings).await?, (&settings.engine).into(), &Arc::default()).await })?;
+    let windlass =
+        runtime.block_on(async { start_on(open(&url, settings).await?, settings.into(), &Arc::default()).await })?;
     loop {
         println!("{}", windlass.counts().stages.load(Ordering::Relaxed));
         if lines.next().transpose()?.is_none() {

@@ -33,8 +33,7 @@ impl Watched {
             takes: AtomicU32::new(0),
             plans: AtomicU32::new(0),
         });
-        let stores =
-            Stores { state: Arc::clone(&watched) as _, locks: Arc::clone(&stores.locks), jobs: stores.jobs.clone() };
+        let stores = Stores { state: Arc::clone(&watched) as _, ..stores };
         (watched, stores)
     }
 
