@@ -83,6 +83,7 @@ const CORE_USES: &[(&str, Uses, &str)] = &[
     ("thiserror", Uses::Code, "refusals are values that callers match on"),
     ("toml", Uses::Code, "plan files in TOML, with line and column"),
     ("toml_parser", Uses::Code, "bounds the depth of a TOML file before it is read"),
+    ("uuid", Uses::Code, "the form of job ids; their bits come from outside"),
     ("proptest", Uses::Tests, "rules are tested over generated values"),
 ];
 

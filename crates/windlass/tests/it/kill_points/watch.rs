@@ -33,7 +33,7 @@ impl Watched {
             takes: AtomicU32::new(0),
             plans: AtomicU32::new(0),
         });
-        let stores = Stores { state: Arc::clone(&watched) as _, ..stores };
+        let stores = Stores { state: Arc::clone(&watched) as _, ..stores.clone() };
         (watched, stores)
     }
 
