@@ -15,7 +15,6 @@ use windlass_engine::{OnOutage, Options};
 use crate::open::StoreUrl;
 use environment::Environment;
 
-pub use job::{Jobs, Triggers};
 pub use stage::BadSecrets;
 
 /// Everything that can be set.
@@ -108,6 +107,32 @@ pub enum Outage {
     Hold,
     /// They end FAILED.
     Fail,
+}
+
+/// `[jobs]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Jobs {
+    /// How long a delivered job stays its worker's without a sign of life.
+    pub lease_ms: u64,
+    /// How often workers look for what no wake-up told.
+    pub scan_ms: u64,
+    /// How often waiters look while there are no wake-ups.
+    pub poll_ms: u64,
+    /// How long ended jobs are kept.
+    pub retention_ms: u64,
+    /// How long a stop waits for handlers to end.
+    pub drain_ms: u64,
+}
+
+/// `[triggers]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Triggers {
+    /// An occurrence that is late by no more than this has not been missed.
+    pub misfire_grace_ms: u64,
+    /// How long finished triggers are kept.
+    pub retention_ms: u64,
 }
 
 /// `[http]`

@@ -1,39 +1,12 @@
-//! `[jobs]` and `[triggers]`.
+//! Defaults and bounds of `[jobs]` and `[triggers]`.
 
-use serde::Deserialize;
 use windlass_engine::Options;
 use windlass_engine::job::JobOptions;
 
 use super::environment::Environment;
-use super::within;
+use super::{Jobs, Triggers, within};
 
 const DAY: u64 = 24 * 60 * 60 * 1000;
-
-/// `[jobs]`
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Jobs {
-    /// How long a delivered job stays its worker's without a sign of life.
-    pub lease_ms: u64,
-    /// How often workers look for what no wake-up told.
-    pub scan_ms: u64,
-    /// How often waiters look while there are no wake-ups.
-    pub poll_ms: u64,
-    /// How long ended jobs are kept.
-    pub retention_ms: u64,
-    /// How long a stop waits for handlers to end.
-    pub drain_ms: u64,
-}
-
-/// `[triggers]`
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Triggers {
-    /// An occurrence that is late by no more than this has not been missed.
-    pub misfire_grace_ms: u64,
-    /// How long finished triggers are kept.
-    pub retention_ms: u64,
-}
 
 impl Default for Jobs {
     fn default() -> Self {
