@@ -16,3 +16,7 @@ pub use windlass_engine as engine;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/library.md")]
 mod library_guide {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/jobs.md")]
+mod jobs_guide {}

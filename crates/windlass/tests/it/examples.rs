@@ -33,6 +33,21 @@ fn handlers_retries_one_tenant_where_it_stopped() {
 }
 
 #[test]
+fn jobs_puts_a_dead_job_back_to_work() {
+    assert_eq!(
+        run("jobs"),
+        [
+            "printed \"a receipt\"",
+            "the receipt: {\"pages\":1}",
+            "the letter is FAILED: out of paper",
+            "inbox: DeadJob: queue printer, after 1 attempts: out of paper",
+            "printed \"a letter\"",
+            "the letter: {\"pages\":1}",
+        ]
+    );
+}
+
+#[test]
 fn rollout_approves_one_tenant_and_takes_the_other_back() {
     let out = run("rollout");
     let calls = |tenant: &str| -> Vec<String> {
