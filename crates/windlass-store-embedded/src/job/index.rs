@@ -225,6 +225,13 @@ impl Queue {
         }
     }
 
+    /// A lane does not wait for this moment any more: what it waits for now is seen when its turn comes.
+    pub(super) fn unset(&mut self, whose: &Whose, at: Ms) {
+        if self.lanes.get(whose).is_some_and(|lane| lane.spot == Spot::Timer(at)) {
+            self.enter(whose);
+        }
+    }
+
     /// Lanes whose time has come take turns again.
     pub(super) fn ring_timers(&mut self, now: Ms) {
         while let Some((at, whose)) = self.timers.first().cloned()

@@ -38,6 +38,9 @@ impl Index {
         tx.remove(key::live_job(job));
         self.count(job, -1, 0);
         self.hold(&job.queue, &job.tenant, |lane| lane.take(Place::of(job)));
+        if let Some(queue) = self.queues.get_mut(&job.queue) {
+            queue.unset(&job.tenant, job.run_at);
+        }
         self.tidy(&job.queue, &job.tenant);
     }
 
@@ -142,9 +145,10 @@ impl Index {
         }
         self.count(before, 0, -1);
         if !self.rules.is_empty() {
-            let limited = self.queue_limits(&before.queue).0.running.is_some();
+            let of_queue = self.queue_limits(&before.queue).0.running;
+            let of_tenant = self.tenant_limits(&before.tenant).0.running;
             let unblocked = before.tenant.as_ref().is_some_and(|tenant| self.unblock(tenant));
-            tx.jobs_changed |= limited || unblocked;
+            tx.jobs_changed |= of_queue.or(of_tenant).is_some() || unblocked;
         }
         self.tidy(&before.queue, &before.tenant);
     }

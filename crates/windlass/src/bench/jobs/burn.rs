@@ -85,7 +85,8 @@ where
     Ok(all)
 }
 
-/// Carries out `n` jobs that are there, so many at once; two workers, so that one prepares while the other is written.
+/// Carries out `n` jobs that are there, so many at once: by one worker, or by two if each has enough to fill a commit,
+/// so that one prepares while the other's is written.
 pub(super) async fn burn(
     jobs: &Arc<dyn Jobs>,
     queue: &QueueName,
@@ -93,7 +94,8 @@ pub(super) async fn burn(
     n: u64,
 ) -> anyhow::Result<(Timer, Duration)> {
     let began = Instant::now();
-    let workers = (0..2).map(|number| Worker::new(jobs, &format!("w-{number}"), queue, concurrency / 2));
+    let count = if concurrency < 100 { 1 } else { 2 };
+    let workers = (0..count).map(|number| Worker::new(jobs, &format!("w-{number}"), queue, concurrency / count));
     let workers = workers.collect::<anyhow::Result<Vec<_>>>()?;
     let timer = together(workers.into_iter().map(|mut worker| async move {
         let mut timer = Timer::new()?;
