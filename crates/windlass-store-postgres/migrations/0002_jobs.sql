@@ -107,43 +107,43 @@ LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
     v_now timestamptz;
-    v_granted text[];
+    v_granted bigint;
+    -- The fences of this call are larger than this; those that its tenants had before are not.
+    v_base bigint;
 BEGIN
     PERFORM 1 FROM tenant_lock WHERE tenant_id = ANY (p_tenants) ORDER BY tenant_id FOR UPDATE;
     v_now := windlass_now(p_ahead_ms);
-    WITH granted AS (
-        INSERT INTO tenant_lock AS l (tenant_id, plan_id, task_id, fence, acquired_at, expires_at)
-        SELECT w.tenant_id, w.plan_id, w.task_id, 0, v_now, windlass_later(v_now, w.ttl_ms)
-        FROM unnest(p_tenants, p_plans, p_tasks, p_ttl_ms) AS w(tenant_id, plan_id, task_id, ttl_ms)
-        WHERE NOT EXISTS (SELECT 1 FROM tenant_freeze f WHERE f.tenant_id = w.tenant_id)
-        ORDER BY w.tenant_id
-        ON CONFLICT (tenant_id) DO UPDATE SET
-            plan_id = excluded.plan_id, task_id = excluded.task_id,
-            acquired_at = CASE WHEN l.expires_at > v_now THEN l.acquired_at ELSE v_now END,
-            expires_at = excluded.expires_at
-        WHERE l.task_id = excluded.task_id OR l.expires_at <= v_now
-        RETURNING l.tenant_id
-    )
-    SELECT coalesce(array_agg(tenant_id), '{}') INTO v_granted FROM granted;
-    IF cardinality(v_granted) > 0 THEN
+    -- What is granted has no fence yet; nobody else sees that.
+    INSERT INTO tenant_lock AS l (tenant_id, plan_id, task_id, fence, acquired_at, expires_at)
+    SELECT w.tenant_id, w.plan_id, w.task_id, 0, v_now, windlass_later(v_now, w.ttl_ms)
+    FROM unnest(p_tenants, p_plans, p_tasks, p_ttl_ms) AS w(tenant_id, plan_id, task_id, ttl_ms)
+    WHERE NOT EXISTS (SELECT 1 FROM tenant_freeze f WHERE f.tenant_id = w.tenant_id)
+    ORDER BY w.tenant_id
+    ON CONFLICT (tenant_id) DO UPDATE SET
+        plan_id = excluded.plan_id, task_id = excluded.task_id, fence = 0,
+        acquired_at = CASE WHEN l.expires_at > v_now THEN l.acquired_at ELSE v_now END,
+        expires_at = excluded.expires_at
+    WHERE l.task_id = excluded.task_id OR l.expires_at <= v_now;
+    GET DIAGNOSTICS v_granted = ROW_COUNT;
+    IF v_granted > 0 THEN
         PERFORM windlass_fence_forward();
+        v_base := nextval('windlass_fence');
         UPDATE tenant_lock l SET fence = g.fence
         FROM (
             SELECT w.tenant_id, nextval('windlass_fence') AS fence
             FROM (
                 SELECT w.tenant_id FROM unnest(p_tenants) WITH ORDINALITY AS w(tenant_id, nth)
-                JOIN unnest(v_granted) AS granted(tenant_id) ON granted.tenant_id = w.tenant_id
+                JOIN tenant_lock n ON n.tenant_id = w.tenant_id AND n.fence = 0
                 ORDER BY w.nth
             ) w
         ) g
         WHERE l.tenant_id = g.tenant_id;
     END IF;
     RETURN QUERY
-    SELECT w.nth, g.tenant_id IS NOT NULL, l.plan_id, l.task_id, l.fence::text, l.acquired_at, l.expires_at,
+    SELECT w.nth, coalesce(l.fence > v_base, false), l.plan_id, l.task_id, l.fence::text, l.acquired_at, l.expires_at,
            f.by, f.reason, f.frozen_at
     FROM unnest(p_tenants) WITH ORDINALITY AS w(tenant_id, nth)
-    LEFT JOIN unnest(v_granted) AS g(tenant_id) ON g.tenant_id = w.tenant_id
-    LEFT JOIN tenant_lock l ON l.tenant_id = w.tenant_id AND l.expires_at > v_now
+    LEFT JOIN tenant_lock l ON l.tenant_id = w.tenant_id AND (l.expires_at > v_now OR l.fence > v_base)
     LEFT JOIN tenant_freeze f ON f.tenant_id = w.tenant_id
     ORDER BY w.nth;
 END
@@ -505,6 +505,10 @@ BEGIN
                 CASE WHEN v_busy THEN p_now + interval '1 millisecond' END,
                 (SELECT run_at FROM async_tasks WHERE NOT ready AND status = 'PENDING' AND queue = p_queues[v_q] AND run_at > p_now
                  ORDER BY run_at LIMIT 1),
+                -- Somebody whose clock is ahead has found these ready; or the clock went back.
+                (SELECT min(run_at) FROM (
+                    SELECT run_at FROM async_tasks WHERE ready AND status = 'PENDING' AND queue = p_queues[v_q] LIMIT 100) r
+                 WHERE run_at > p_now),
                 (SELECT lease_until FROM async_tasks WHERE status = 'RUNNING' AND queue = p_queues[v_q] AND lease_until > p_now
                  ORDER BY lease_until LIMIT 1));
             RETURN NEXT;

@@ -56,8 +56,9 @@ impl Work for Turns {
 
     async fn run(inner: &Arc<Inner>, batch: &mut Vec<Turns>) -> Result<Vec<Vec<Turned>>, PortError> {
         let sizes: Vec<usize> = batch.iter().map(|turns| turns.0.len()).collect();
+        let callers = sizes.iter().enumerate().flat_map(|(caller, size)| std::iter::repeat_n(caller, *size)).collect();
         let turns: Vec<Turn> = batch.drain(..).flat_map(|turns| turns.0).collect();
-        let mut answers = all(inner, turns).await?.into_iter();
+        let mut answers = all(inner, &turns, callers).await?.into_iter();
         Ok(sizes.into_iter().map(|size| answers.by_ref().take(size).collect()).collect())
     }
 }
@@ -74,35 +75,33 @@ fn bytes_of(outcome: &Outcome) -> usize {
     if let Outcome::Completed(result) = outcome { result.as_str().len() } else { 0 }
 }
 
-/// Does the plain ones together, then the others together.
-async fn all(inner: &Inner, turns: Vec<Turn>) -> Result<Vec<Turned>, PortError> {
+/// Does the turns of callers all of whose turns are plain together, then the others: turns of one call claim in order.
+async fn all(inner: &Inner, turns: &[Turn], callers: Vec<usize>) -> Result<Vec<Turned>, PortError> {
     let mut seen = HashSet::new();
     // The first of two that speak of one job is not plain either: the second is judged on what it left.
     let twice: HashSet<JobId> = turns.iter().flat_map(jobs_of).filter(|job| !seen.insert(*job)).collect();
-    let (mut plain, mut judged) = (Vec::new(), Vec::new());
-    for (n, turn) in turns.iter().enumerate() {
-        let is_plain = turn.settle.iter().all(|(_, outcome)| is_plain(outcome));
-        match is_plain && !jobs_of(turn).any(|job| twice.contains(&job)) {
-            true => plain.push(n),
-            false => judged.push(n),
-        }
-    }
+    let is_plain = |turn: &Turn| {
+        turn.settle.iter().all(|(_, outcome)| is_plain(outcome)) && !jobs_of(turn).any(|job| twice.contains(&job))
+    };
+    let mut judged: HashSet<usize> =
+        turns.iter().zip(&callers).filter(|(turn, _)| !is_plain(turn)).map(|(_, caller)| *caller).collect();
     let mut answers: Vec<Option<Turned>> = turns.iter().map(|_| None).collect();
-    while !plain.is_empty() {
+    loop {
+        let plain: Vec<usize> = (0..turns.len()).filter(|n| !judged.contains(&callers[*n])).collect();
+        if plain.is_empty() {
+            break;
+        }
         let some: Vec<&Turn> = plain.iter().map(|n| &turns[*n]).collect();
         match plainly(inner, &some).await? {
             Plainly::Done(done) => {
-                plain.drain(..).zip(done).for_each(|(n, turned)| answers[n] = Some(turned));
+                plain.into_iter().zip(done).for_each(|(n, turned)| answers[n] = Some(turned));
+                break;
             }
-            Plainly::Left(left) => {
-                let (other, rest) = plain.iter().enumerate().partition::<Vec<_>, _>(|(i, _)| left.contains(i));
-                judged.extend(other.into_iter().map(|(_, n)| *n));
-                plain = rest.into_iter().map(|(_, n)| *n).collect();
-            }
+            Plainly::Left(left) => judged.extend(left.into_iter().map(|place| callers[plain[place]])),
         }
     }
+    let judged: Vec<usize> = (0..turns.len()).filter(|n| judged.contains(&callers[*n])).collect();
     if !judged.is_empty() {
-        judged.sort_unstable();
         let some: Vec<&Turn> = judged.iter().map(|n| &turns[*n]).collect();
         let done = judge::turns(inner, &some).await?;
         judged.into_iter().zip(done).for_each(|(n, turned)| answers[n] = Some(turned));

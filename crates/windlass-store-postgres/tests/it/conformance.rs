@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use windlass_conformance::harness::{Harness, Ports};
+use windlass_conformance::job::JobHarness;
+use windlass_core::port::job::Jobs;
 use windlass_store_postgres::{Options, Postgres};
 
 use crate::server::{Schema, schema};
@@ -26,3 +28,19 @@ impl Harness for Schema {
 }
 
 windlass_conformance::suite!(make);
+
+#[async_trait::async_trait]
+impl JobHarness for Schema {
+    async fn open_jobs(&self, ahead_ms: u64) -> Arc<dyn Jobs> {
+        let options = Options { ahead_ms, connections: 2, answer_ms: 240_000, ..Options::default() };
+        Arc::new(Postgres::open(&self.url, &options).await.unwrap())
+    }
+
+    async fn restart(&self) {}
+}
+
+mod jobs {
+    use super::make;
+
+    windlass_conformance::job_suite!(make);
+}
