@@ -8,6 +8,7 @@ use std::sync::Arc;
 use windlass_core::port::job::Jobs;
 use windlass_core::port::lock::Locks;
 use windlass_core::port::state::State;
+use windlass_core::port::trigger::Triggers;
 use windlass_store_embedded::Embedded;
 use windlass_store_postgres::Postgres;
 
@@ -95,6 +96,8 @@ pub struct Stores {
     pub locks: Arc<dyn Locks>,
     /// Jobs, where the store keeps them.
     pub jobs: Option<Arc<dyn Jobs>>,
+    /// Triggers, where the store keeps them.
+    pub triggers: Option<Arc<dyn Triggers>>,
 }
 
 /// Why a store does not open.
@@ -130,11 +133,11 @@ pub async fn open(url: &StoreUrl, settings: &Settings) -> Result<Stores, OpenErr
 }
 
 fn stores<S: State + Locks + Clone + 'static>(store: S) -> Stores {
-    Stores { state: Arc::new(store.clone()), locks: Arc::new(store), jobs: None }
+    Stores { state: Arc::new(store.clone()), locks: Arc::new(store), jobs: None, triggers: None }
 }
 
 fn embedded(store: Embedded) -> Stores {
-    Stores { jobs: Some(Arc::new(store.clone())), ..stores(store) }
+    Stores { jobs: Some(Arc::new(store.clone())), triggers: Some(Arc::new(store.clone())), ..stores(store) }
 }
 
 #[cfg(test)]

@@ -16,13 +16,7 @@ use crate::tx::{Records, Tx};
 
 type Judged<T> = Result<Result<T, Refusal>, PortError>;
 
-pub(super) fn claim(
-    tx: &mut Tx<'_>,
-    owner: &InstanceId,
-    lease_ms: u64,
-    limit: u32,
-    now: Ms,
-) -> Result<Due, PortError> {
+pub(super) fn claim(tx: &mut Tx<'_>, owner: &InstanceId, lease_ms: u64, limit: u32, now: Ms) -> Result<Due, PortError> {
     let (due, next) = find(tx, limit as usize, now)?;
     let alive = tx.record::<Alive>(key::SCHEDULERS)?.unwrap_or_default().claims(lease_ms, now);
     let mut claimed = Vec::with_capacity(due.len());

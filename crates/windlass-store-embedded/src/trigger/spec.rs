@@ -111,10 +111,7 @@ fn when_in(from: &mut In<'_>) -> Result<Schedule, KvError> {
     Ok(match from.byte()? {
         0 => Schedule::At(from.at()?),
         1 => Schedule::After(from.number()?),
-        2 => Schedule::Every {
-            every_ms: from.number()?,
-            from: from.option()?.map(windlass_core::time::Ms::new),
-        },
+        2 => Schedule::Every { every_ms: from.number()?, from: from.option()?.map(windlass_core::time::Ms::new) },
         3 => Schedule::Cron(cron(from.text()?)?),
         _ => return Err(damaged()),
     })

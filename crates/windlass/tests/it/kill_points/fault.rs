@@ -89,7 +89,7 @@ impl Watched {
 
     /// As a builder takes them.
     pub(crate) fn stores(self: &Arc<Self>) -> Stores {
-        Stores { state: Arc::clone(self) as _, locks: Arc::clone(self) as _, jobs: None }
+        Stores { state: Arc::clone(self) as _, locks: Arc::clone(self) as _, jobs: None, triggers: None }
     }
 
     /// How often the engine has looked for tasks, and at the list of open plans: the smaller of both.
