@@ -9,6 +9,7 @@ pub mod list;
 pub mod model;
 pub mod random;
 pub mod scenario;
+pub mod trigger;
 pub mod world;
 
 pub use harness::{Harness, Ports};

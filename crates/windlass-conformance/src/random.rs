@@ -19,7 +19,7 @@ use call::Call;
 use side::Side;
 
 pub(crate) use call::Dice;
-pub(crate) use text::{GRAIN_MS, refusal};
+pub(crate) use text::{GRAIN_MS, Scale, refusal};
 
 /// Sequences, unless somebody says otherwise.
 const SEEDS: u64 = 200;

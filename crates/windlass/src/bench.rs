@@ -6,6 +6,7 @@ pub(crate) mod limit;
 pub mod plan;
 pub mod reopen;
 pub mod store;
+pub mod triggers;
 
 use std::fmt;
 use std::time::{Duration, Instant};

@@ -49,6 +49,8 @@ enum Bench {
     Plan(BenchPlan),
     /// Jobs: submissions, burn-downs, submit to result, tenants beside each other.
     Jobs(BenchPlan),
+    /// Triggers: what is due among many that are not, claims, claimed and completed.
+    Triggers(BenchPlan),
     /// What `bench store` kills.
     #[command(hide = true)]
     Child(bench::reopen::Child),
@@ -159,6 +161,13 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             let scale = if args.quick { bench::jobs::Scale::QUICK } else { bench::jobs::Scale::FULL };
             let url = args.store.as_deref().map(str::parse).transpose().context("--store")?;
             let rows = bench::jobs::run(url.as_ref(), scale, args.only.as_deref(), &settings, &mut show(args.output))?;
+            Ok(judged(&rows, args.strict))
+        }
+        Command::Bench(Bench::Triggers(args)) => {
+            use bench::triggers::{Scale, run};
+            let scale = if args.quick { Scale::QUICK } else { Scale::FULL };
+            let url = args.store.as_deref().map(str::parse).transpose().context("--store")?;
+            let rows = run(url.as_ref(), scale, args.only.as_deref(), &settings, &mut show(args.output))?;
             Ok(judged(&rows, args.strict))
         }
     }

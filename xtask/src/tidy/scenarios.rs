@@ -13,11 +13,15 @@ struct Part {
     list: &'static str,
 }
 
-const PARTS: [Part; 2] = [
+const PARTS: [Part; 3] = [
     Part { scenarios: "crates/windlass-conformance/src/scenario/", list: "crates/windlass-conformance/src/list.rs" },
     Part {
         scenarios: "crates/windlass-conformance/src/job/scenario/",
         list: "crates/windlass-conformance/src/job/list.rs",
+    },
+    Part {
+        scenarios: "crates/windlass-conformance/src/trigger/scenario/",
+        list: "crates/windlass-conformance/src/trigger/list.rs",
     },
 ];
 

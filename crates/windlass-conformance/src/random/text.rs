@@ -8,16 +8,16 @@ use windlass_core::time::Ms;
 pub(crate) const GRAIN_MS: u64 = 100_000;
 
 /// What one store's fences and times mean.
-pub(super) struct Scale {
+pub(crate) struct Scale {
     /// When the sequence began, by the store's clock.
-    pub(super) base: Ms,
+    pub(crate) base: Ms,
     /// Fences in the order in which they were drawn.
-    pub(super) fences: Vec<Fence>,
+    pub(crate) fences: Vec<Fence>,
 }
 
 impl Scale {
     /// `text` with fences by their order and times of the store by their distance from its beginning.
-    pub(super) fn plain(&self, text: &str) -> String {
+    pub(crate) fn plain(&self, text: &str) -> String {
         let text = replace(text, "Fence(", |number| {
             let drawn = self.fences.iter().position(|fence| fence.0 == number)?;
             Some(format!("drawn {drawn}"))

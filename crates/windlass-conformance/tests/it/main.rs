@@ -2,6 +2,7 @@
 
 mod jobs;
 mod spoiled;
+mod triggers;
 
 use windlass_conformance::model::Model;
 

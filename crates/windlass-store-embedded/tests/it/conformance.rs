@@ -5,7 +5,9 @@ mod disk {
 
     use windlass_conformance::harness::{Harness, Ports};
     use windlass_conformance::job::JobHarness;
+    use windlass_conformance::trigger::TriggerHarness;
     use windlass_core::port::job::Jobs;
+    use windlass_core::port::trigger::Triggers;
     use windlass_store_embedded::{Embedded, Options};
 
     struct Disk {
@@ -43,8 +45,20 @@ mod disk {
         }
     }
 
+    #[async_trait::async_trait]
+    impl TriggerHarness for Disk {
+        async fn open_triggers(&self, ahead_ms: u64) -> Arc<dyn Triggers> {
+            Arc::new(self.store.lock().unwrap().ahead(ahead_ms))
+        }
+
+        async fn restart(&self) {
+            Harness::restart(self).await;
+        }
+    }
+
     windlass_conformance::suite!(make);
     windlass_conformance::job_suite!(make);
+    windlass_conformance::trigger_suite!(make);
 }
 
 mod memory {
@@ -52,7 +66,9 @@ mod memory {
 
     use windlass_conformance::harness::{Harness, Ports};
     use windlass_conformance::job::JobHarness;
+    use windlass_conformance::trigger::TriggerHarness;
     use windlass_core::port::job::Jobs;
+    use windlass_core::port::trigger::Triggers;
     use windlass_store_embedded::kv::memory::Memory;
     use windlass_store_embedded::{Clock, Embedded};
 
@@ -92,8 +108,20 @@ mod memory {
         }
     }
 
+    #[async_trait::async_trait]
+    impl TriggerHarness for Kept {
+        async fn open_triggers(&self, ahead_ms: u64) -> Arc<dyn Triggers> {
+            Arc::new(self.store.lock().unwrap().ahead(ahead_ms))
+        }
+
+        async fn restart(&self) {
+            Harness::restart(self).await;
+        }
+    }
+
     windlass_conformance::suite!(make);
     windlass_conformance::job_suite!(make);
+    windlass_conformance::trigger_suite!(make);
 }
 
 mod inline {
@@ -101,7 +129,9 @@ mod inline {
 
     use windlass_conformance::harness::{Harness, Ports};
     use windlass_conformance::job::JobHarness;
+    use windlass_conformance::trigger::TriggerHarness;
     use windlass_core::port::job::Jobs;
+    use windlass_core::port::trigger::Triggers;
     use windlass_store_embedded::kv::memory::Memory;
     use windlass_store_embedded::{Clock, Embedded};
 
@@ -141,8 +171,20 @@ mod inline {
         }
     }
 
+    #[async_trait::async_trait]
+    impl TriggerHarness for Inline {
+        async fn open_triggers(&self, ahead_ms: u64) -> Arc<dyn Triggers> {
+            Arc::new(self.store.lock().unwrap().ahead(ahead_ms))
+        }
+
+        async fn restart(&self) {
+            Harness::restart(self).await;
+        }
+    }
+
     windlass_conformance::suite!(make);
     windlass_conformance::job_suite!(make);
+    windlass_conformance::trigger_suite!(make);
 }
 
 fn ports(store: windlass_store_embedded::Embedded) -> windlass_conformance::harness::Ports {

@@ -54,7 +54,14 @@ fn tree_of(list: &str, scenario: &str, store_test: &str) -> Vec<Problem> {
 /// With the contract of jobs beside it.
 fn with_jobs(list: &str, texts: &[(&str, &str)]) -> Vec<Problem> {
     let jobs = [(PARTS[1].list, list), ("crates/windlass-conformance/src/job/scenario/work.rs", JOB)];
-    check(&Tree::of(&[texts, &jobs].concat()))
+    let triggers = [
+        (PARTS[2].list, "scenarios! { $ claim::{ each_once } }\n"),
+        (
+            "crates/windlass-conformance/src/trigger/scenario/claim.rs",
+            "pub async fn each_once(h: &dyn TriggerHarness) {}\n",
+        ),
+    ];
+    check(&Tree::of(&[texts, &jobs, &triggers].concat()))
 }
 
 #[test]
