@@ -142,6 +142,12 @@ impl Queues {
         found.ok_or_else(|| Refusal::NotFound(format!("job {job}")).into())
     }
 
+    /// Jobs that were read from the store for those who wait, so far.
+    #[must_use]
+    pub fn reads(&self) -> u64 {
+        self.0.waiting.reads.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     /// A page of jobs.
     pub async fn list(&self, filter: &JobFilter, after: Option<&Cursor>, limit: u32) -> Result<Page<Job>, Error> {
         Ok(self.0.port.list(filter, after, limit.clamp(1, PAGE_MAX)).await?)

@@ -3,6 +3,7 @@
 //! or has a gap, it looks itself.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -38,6 +39,8 @@ const FEED_WAIT_MS: u64 = 30_000;
 #[derive(Default)]
 pub(super) struct Waiting {
     cells: Mutex<HashMap<JobId, Weak<Cell>>>,
+    /// Jobs that were read for those who wait.
+    pub(super) reads: AtomicU64,
     /// Somebody waits, so that there is somebody to listen for.
     wanted: tokio::sync::Notify,
 }
@@ -129,6 +132,7 @@ pub(super) async fn listen(queues: &Queues) {
 /// Reads these jobs and tells who waits for those that have ended.
 pub(super) async fn read(queues: &Queues, jobs: &[JobId]) -> Result<(), PortError> {
     for part in jobs.chunks(READ_MAX) {
+        queues.0.waiting.reads.fetch_add(part.len() as u64, Ordering::Relaxed);
         let found = queues.0.port.load(part).await?;
         for (id, job) in part.iter().zip(found) {
             match job {

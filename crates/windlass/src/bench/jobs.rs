@@ -26,15 +26,19 @@ pub struct Scale {
     pub many: u32,
     /// Jobs behind the limited tenants.
     pub blocked: u32,
+    /// Callers that wait at once, each for a job of its own.
+    pub waiters: u32,
     /// How long each workload without an end runs.
     pub run: Duration,
 }
 
 impl Scale {
     /// What figures are quoted from.
-    pub const FULL: Scale = Scale { burn: 200_000, many: 1_000_000, blocked: 100_000, run: Duration::from_secs(3) };
+    pub const FULL: Scale =
+        Scale { burn: 200_000, many: 1_000_000, blocked: 100_000, waiters: 10_000, run: Duration::from_secs(3) };
     /// A look.
-    pub const QUICK: Scale = Scale { burn: 5_000, many: 5_000, blocked: 1_000, run: Duration::from_millis(200) };
+    pub const QUICK: Scale =
+        Scale { burn: 5_000, many: 5_000, blocked: 1_000, waiters: 500, run: Duration::from_millis(200) };
 }
 
 const SINGLE: &str = "submit single";
@@ -42,6 +46,7 @@ const BATCHED: &str = "submit batched";
 const BURN: &str = "burn-down";
 const ALONE: &str = "submit to result";
 const LOAD: &str = "result under load";
+const WAITING: &str = "waiters";
 const MANY: &str = "ten beside a million";
 const BLOCKED: &str = "claims past blocked";
 
@@ -81,6 +86,9 @@ pub fn run(
         }
         if wanted(LOAD) {
             report.add(bench.load().await?);
+        }
+        if wanted(WAITING) {
+            report.add(bench.waiting().await?);
         }
         if wanted(MANY) {
             report.add(bench.many().await?);

@@ -1,25 +1,22 @@
-//! From a submission to its result.
+//! From a submission to its result, as a program sees it: with a handle, and a worker beside it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
-use tokio::sync::oneshot;
-use windlass_core::id::{JobId, QueueName};
-use windlass_core::job::JobStatus;
-use windlass_core::port::Mark;
-use windlass_core::port::job::Jobs;
+use windlass_core::id::QueueName;
+use windlass_core::json::Json;
+use windlass_engine::clock::SystemClock;
+use windlass_engine::job::worker::{Failed, Lane, Told};
+use windlass_engine::job::{Handle, Queues, Waited};
 
-use super::work::{self, Worker};
-use super::{ALONE, Bench, LOAD};
+use super::{ALONE, Bench, LOAD, WAITING};
 use crate::bench::{Row, Timer};
 use crate::open::StoreUrl;
 
 /// Callers that wait at once, under load.
-const WAITERS: u32 = 256;
-const WAIT_MS: u64 = 1_000;
+const CALLERS: u32 = 256;
+/// No job of the bench takes this long.
+const LONG: Duration = Duration::from_secs(60);
 
 impl Bench<'_> {
     pub(super) async fn alone(&self, raw: &Row) -> anyhow::Result<Row> {
@@ -40,35 +37,21 @@ impl Bench<'_> {
     }
 
     pub(super) async fn load(&self) -> anyhow::Result<Row> {
-        self.trips(LOAD, "load", WAITERS).await
+        self.trips(LOAD, "load", CALLERS).await
     }
 
     async fn trips(&self, workload: &'static str, name: &str, callers: u32) -> anyhow::Result<Row> {
-        let jobs = self.start(name).await?;
+        let queues = self.queues(name).await?;
         let queue: QueueName = format!("trip-{name}").parse()?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let worker = tokio::spawn(serve(Worker::new(&jobs, "w-1", &queue, WAITERS)?, Arc::clone(&stop)));
-        let waiting = Arc::new(Waiting::default());
-        let waiter = tokio::spawn(Arc::clone(&waiting).listen(Arc::clone(&jobs), Arc::clone(&stop)));
+        queues.work(vec![lane(&queue)])?;
         let (began, run) = (Instant::now(), self.scale.run);
         let calls = (0..callers).map(|_| {
-            let (jobs, queue, waiting) = (Arc::clone(&jobs), queue.clone(), Arc::clone(&waiting));
+            let (queues, queue) = (queues.clone(), queue.clone());
             async move {
                 let mut timer = Timer::new()?;
-                let mut mark = jobs.ended(Mark::default(), 0).await?.mark;
                 while began.elapsed() < run {
-                    let new = work::new_jobs(&queue, None, 1)?;
-                    let id = new[0].id;
                     let call = Instant::now();
-                    let ended = (callers > 1).then(|| waiting.expect(id));
-                    jobs.submit(&[new]).await?.into_iter().next().context("no answer")??;
-                    match ended {
-                        Some(ended) => ended.await?,
-                        // One alone listens itself.
-                        None => mark = until_ended(&jobs, mark, id).await?,
-                    }
-                    let job = jobs.load(&[id]).await?.pop().flatten().context("the job is gone")?;
-                    anyhow::ensure!(job.status == JobStatus::Completed, "job {id} is {}", job.status);
+                    ended(queues.submit(queues.job(queue.clone(), Some(Json::null()))).await?).await?;
                     timer.add(call, 1);
                 }
                 anyhow::Ok(timer)
@@ -76,65 +59,47 @@ impl Bench<'_> {
         });
         let timer = super::burn::together(calls).await?;
         let took = began.elapsed();
-        stop.store(true, Ordering::Relaxed);
-        // What ends the two that wait for something to happen.
-        work::fill(&jobs, &queue, None, 1).await?;
-        worker.await??;
-        waiter.await??;
+        queues.stop().await;
         Ok(Row { bench: "jobs", ..timer.row(workload, self.store(), callers, "jobs", took) })
     }
-}
 
-async fn until_ended(jobs: &Arc<dyn Jobs>, mut mark: Mark, id: JobId) -> anyhow::Result<Mark> {
-    loop {
-        let ended = jobs.ended(mark, WAIT_MS).await?;
-        mark = ended.mark;
-        if ended.gap || ended.jobs.contains(&id) {
-            return Ok(mark);
-        }
+    /// Many wait, each for a job of its own: what the store is asked for it.
+    pub(super) async fn waiting(&self) -> anyhow::Result<Row> {
+        let queues = self.queues("waiting").await?;
+        let queue: QueueName = "waited-for".parse()?;
+        let new = (0..self.scale.waiters).map(|_| queues.job(queue.clone(), Some(Json::null()))).collect();
+        let handles = queues.submit_all(new).await?;
+        let began = Instant::now();
+        let waiting = handles.into_iter().map(|handle| async move {
+            ended(handle).await?;
+            let mut timer = Timer::new()?;
+            timer.add(began, 1);
+            anyhow::Ok(timer)
+        });
+        queues.work(vec![lane(&queue)])?;
+        let timer = super::burn::together(waiting).await?;
+        let took = began.elapsed();
+        let (reads, jobs) = (queues.reads(), u64::from(self.scale.waiters));
+        queues.stop().await;
+        let row = Row { bench: "jobs", ..timer.row(WAITING, self.store(), self.scale.waiters, "jobs", took) };
+        Ok(row.judged(format!("at most one store read per finished job; {reads} for {jobs}"), reads <= jobs))
+    }
+
+    async fn queues(&self, name: &str) -> anyhow::Result<Queues> {
+        let seed = u64::from(std::process::id());
+        Ok(Queues::start(self.start(name).await?, Arc::new(SystemClock), (&self.settings.jobs).into(), seed))
     }
 }
 
-/// Carries out what comes until it is told to stop.
-async fn serve(mut worker: Worker, stop: Arc<AtomicBool>) -> anyhow::Result<()> {
-    let mut mark = worker.jobs.changed(Mark::default(), 0).await?;
-    loop {
-        worker.turn(!stop.load(Ordering::Relaxed)).await?;
-        if !worker.is_idle() {
-            continue;
-        }
-        if stop.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        mark = worker.jobs.changed(mark, WAIT_MS).await?;
-    }
+fn lane(queue: &QueueName) -> Lane {
+    let nothing = |_: Told| std::future::ready(Ok::<Json, Failed>(Json::null()));
+    Lane { queue: queue.clone(), concurrency: CALLERS, prefetch: 0, handler: Arc::new(nothing) }
 }
 
-/// Who waits for which job: one feed for all of them.
-#[derive(Default)]
-struct Waiting(std::sync::Mutex<HashMap<JobId, oneshot::Sender<()>>>);
-
-impl Waiting {
-    fn expect(&self, id: JobId) -> oneshot::Receiver<()> {
-        let (send, ended) = oneshot::channel();
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(id, send);
-        ended
+async fn ended(mut handle: Handle) -> anyhow::Result<()> {
+    match handle.wait(Some(LONG)).await? {
+        Waited::Ended(job) => anyhow::ensure!(job.result.is_some(), "job {} is {}", job.id, job.status),
+        Waited::TimedOut => anyhow::bail!("job {} does not end", handle.id()),
     }
-
-    async fn listen(self: Arc<Self>, jobs: Arc<dyn Jobs>, stop: Arc<AtomicBool>) -> anyhow::Result<()> {
-        let mut mark = jobs.ended(Mark::default(), 0).await?.mark;
-        while !stop.load(Ordering::Relaxed) {
-            let ended = jobs.ended(mark, WAIT_MS).await?;
-            mark = ended.mark;
-            let mut waiting = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            if ended.gap {
-                // Everybody looks for itself; here, that is an error if it was too early.
-                waiting.drain().for_each(|(_, send)| _ = send.send(()));
-            }
-            for id in &ended.jobs {
-                waiting.remove(id).into_iter().for_each(|send| _ = send.send(()));
-            }
-        }
-        Ok(())
-    }
+    Ok(())
 }
