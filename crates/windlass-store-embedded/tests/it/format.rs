@@ -4,10 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_core::checkpoint::Checkpoint;
-use windlass_core::id::{InstanceId, TenantId};
+use windlass_core::id::{InstanceId, JobId, TenantId};
+use windlass_core::job::limit::{Limits, Rule, Scope};
+use windlass_core::job::rules::{JobAsk, Outcome};
+use windlass_core::job::{Asker, Job, JobError, NewJob};
 use windlass_core::json::Json;
 use windlass_core::lock::{Acquire, Held};
 use windlass_core::plan::{Plan, PlanStatus};
+use windlass_core::port::job::{Delivery, JobFilter, Jobs, QueueView, Turn};
 use windlass_core::port::lock::{Force, Locks, Tenant};
 use windlass_core::port::state::{Filter, Key, PlanPut, Row, State, Step, Take, Which};
 use windlass_core::task::Task;
@@ -21,6 +25,8 @@ use crate::probe::dump;
 use crate::work::{self, id};
 
 const GOLDEN: &str = include_str!("../data/format-1/rows.txt");
+/// Jobs came later, with tables of their own.
+const GOLDEN_JOBS: &str = include_str!("../data/format-1/jobs.txt");
 const NOW: Ms = Ms::new(1_800_000_000_000);
 
 fn over(kv: &Arc<Memory>) -> Embedded {
@@ -109,8 +115,8 @@ fn unescape(text: &str) -> Vec<u8> {
     bytes
 }
 
-fn golden() -> Arc<Memory> {
-    let rows = GOLDEN.lines().map(|line| line.split_once(' ').unwrap());
+fn golden(rows: &str) -> Arc<Memory> {
+    let rows = rows.lines().map(|line| line.split_once(' ').unwrap());
     let kv = Memory::default();
     kv.commit(rows.map(|(key, value)| (unescape(key), Some(Value::from(unescape(value))))).collect()).unwrap();
     Arc::new(kv)
@@ -143,23 +149,88 @@ async fn everything(store: &Embedded) -> (Vec<Option<Row>>, Vec<Row>, Vec<Tenant
     (loaded, listed, locks)
 }
 
+/// A job of every kind: one that runs, some that wait, one that has ended each way, with a key, large texts and rules.
+async fn jobs_scenario(store: &Embedded) {
+    let large = Json::of(&"x".repeat(5_000)).unwrap();
+    let job = |n: u128| NewJob::new(JobId::random(n << 64), id("mail"), Some(Json::parse("{\"n\":1}").unwrap()));
+    let of_acme = |n| NewJob { tenant: Some(id("acme")), priority: 5, timeout_ms: Some(9_000), ..job(n) };
+    let keyed = NewJob { key: Some("order 7".into()), max_attempts: 3, payload: None, ..of_acme(3) };
+    let group = vec![of_acme(1), NewJob { payload: Some(large.clone()), ..job(2) }, keyed, job(4), of_acme(5), job(6)];
+    store.submit(&[group]).await.unwrap().remove(0).unwrap();
+    let asker = Asker { by: id("ann"), reason: Some(id("why")), at: NOW };
+    let limits = Limits { running: Some(4), waiting: None };
+    let rules = [
+        Rule { scope: Scope::Queue(id("mail")), limits, held: None },
+        Rule { scope: Scope::Tenant(id("globex")), limits: Limits::NONE, held: Some(asker.clone()) },
+        Rule { scope: Scope::EachTenant, limits: Limits { running: None, waiting: Some(9) }, held: None },
+    ];
+    store.set_rules(&rules).await.unwrap();
+    store.ask(&[JobId::random(6 << 64)], JobAsk::Cancel, &asker).await.unwrap().remove(0).unwrap();
+    let turn =
+        |settle, n| Turn { worker: id("w-1"), lease_ms: 60_000, settle, beat: vec![], want: vec![(id("mail"), n)] };
+    let claimed = store.turn(&[turn(vec![], 4)]).await.unwrap().remove(0).claimed;
+    let error = JobError { previous: Some(Box::new(JobError::of("E2", "deep"))), ..JobError::of("E1", "no") };
+    let outcomes = [
+        Outcome::Completed(large),
+        Outcome::Failed { error: Box::new(error.clone()), retry: false, spread: 0 },
+        Outcome::Failed { error: Box::new(error), retry: true, spread: 0 },
+    ];
+    let settle =
+        claimed.iter().zip(outcomes).map(|(job, outcome)| (Delivery { job: job.id, fence: job.fence }, outcome));
+    store.turn(&[turn(settle.collect(), 0)]).await.unwrap();
+    store.ask(&[claimed[3].id], JobAsk::Cancel, &asker).await.unwrap().remove(0).unwrap();
+}
+
+/// Everything that can be asked of jobs.
+async fn all_jobs(store: &Embedded) -> (Vec<Option<Job>>, Vec<Job>, Vec<QueueView>) {
+    let ids: Vec<JobId> = (1..=6).map(|n: u128| JobId::random(n << 64)).collect();
+    let listed = Jobs::list(store, &JobFilter::default(), None, 100).await.unwrap().items;
+    let mut queues = store.queues(None, 10).await.unwrap().items;
+    queues.iter_mut().for_each(|queue| queue.worker_until = None);
+    (Jobs::load(store, &ids).await.unwrap(), listed, queues)
+}
+
 #[tokio::test]
-async fn the_stored_format_is_what_the_golden_file_says() {
-    let kv = Arc::new(Memory::default());
-    let store = over(&kv);
-    scenario(&store).await;
-    let written = text(&*kv);
-    if written != GOLDEN {
-        let place = format!("{}/format-1.txt", env!("CARGO_TARGET_TMPDIR"));
-        std::fs::write(&place, &written).unwrap();
-        let differs = written.lines().zip(GOLDEN.lines()).find(|(written, golden)| written != golden);
-        panic!("the stored format has changed; what is written now is in {place}; first difference: {differs:#?}");
+async fn jobs_of_format_1_are_read_and_go_on() {
+    let (old, new) = (over(&golden(GOLDEN_JOBS)), over(&Arc::default()));
+    jobs_scenario(&new).await;
+    let read = all_jobs(&old).await;
+    assert!(read == all_jobs(&new).await, "jobs of format 1 read otherwise: {read:#?}");
+    assert!(read.0.iter().all(Option::is_some) && read.1.len() == 6);
+    // What leads to work: leases, what waits, limits, keys.
+    for store in [&old, &new] {
+        let later = store.ahead(120_000);
+        let turn =
+            Turn { worker: id("w-2"), lease_ms: 60_000, settle: vec![], beat: vec![], want: vec![(id("mail"), 9)] };
+        assert_eq!(
+            later.turn(&[turn]).await.unwrap().remove(0).claimed.len(),
+            2,
+            "one waits for its second attempt, and one waits"
+        );
+        assert_eq!(Jobs::purge(&later, Ms::MAX, 100).await, Ok(4), "what ended, and the one whose end was asked for");
+    }
+    assert!(all_jobs(&old).await == all_jobs(&new).await, "they go on otherwise");
+}
+
+#[tokio::test]
+async fn the_stored_format_is_what_the_golden_files_say() {
+    let (plans, jobs) = (Arc::new(Memory::default()), Arc::new(Memory::default()));
+    scenario(&over(&plans)).await;
+    jobs_scenario(&over(&jobs)).await;
+    for (kv, golden, name) in [(plans, GOLDEN, "rows"), (jobs, GOLDEN_JOBS, "jobs")] {
+        let written = text(&*kv);
+        if written != golden {
+            let place = format!("{}/format-1-{name}.txt", env!("CARGO_TARGET_TMPDIR"));
+            std::fs::write(&place, &written).unwrap();
+            let differs = written.lines().zip(golden.lines()).find(|(written, golden)| written != golden);
+            panic!("the stored format has changed; what is written now is in {place}; first difference: {differs:#?}");
+        }
     }
 }
 
 #[tokio::test]
 async fn a_store_of_format_1_is_read_and_goes_on() {
-    let (old, new) = (golden(), Arc::new(Memory::default()));
+    let (old, new) = (golden(GOLDEN), Arc::new(Memory::default()));
     let (old, new) = (over(&old), over(&new));
     scenario(&new).await;
     let read = everything(&old).await;
@@ -178,12 +249,12 @@ async fn a_store_of_format_1_is_read_and_goes_on() {
 }
 
 #[test]
-fn the_golden_file_has_a_row_of_every_table() {
+fn the_golden_files_have_a_row_of_every_table() {
     let keys = include_str!("../../src/key.rs");
     let in_key = |before: &str| -> BTreeSet<u8> { keys.split(before).skip(1).map(|rest| rest.as_bytes()[0]).collect() };
     let mut tables = in_key("Key::new(b'");
     tables.extend(in_key("&[u8] = b\""));
-    let rows: BTreeSet<u8> = GOLDEN.lines().map(|line| unescape(line)[0]).collect();
+    let rows: BTreeSet<u8> = GOLDEN.lines().chain(GOLDEN_JOBS.lines()).map(|line| unescape(line)[0]).collect();
     let names = |tables: &BTreeSet<u8>| -> String { tables.iter().map(|table| char::from(*table)).collect() };
     assert_eq!(names(&rows), names(&tables));
 }

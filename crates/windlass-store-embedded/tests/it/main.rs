@@ -8,6 +8,7 @@ mod conformance;
 mod crash;
 mod damage;
 mod format;
+mod job;
 mod lead;
 mod probe;
 mod sync;
