@@ -143,7 +143,8 @@ async fn no_call_reads_the_whole_table() {
         let fence = turned.claimed[0].fence;
         one_turn(&store, turn("w", vec![Delivery { job: JobId::random(n), fence }], 5)).await.unwrap();
         store.load(&[JobId::random(n)]).await.unwrap();
-        for filter in [JobFilter::default(), JobFilter { queue: Some("old".parse().unwrap()), ..JobFilter::default() }] {
+        for filter in [JobFilter::default(), JobFilter { queue: Some("old".parse().unwrap()), ..JobFilter::default() }]
+        {
             let mut after = None;
             for _ in 0..6 {
                 let page = store.list(&filter, after.as_ref(), 50).await.unwrap();
