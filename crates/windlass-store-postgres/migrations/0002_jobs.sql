@@ -239,8 +239,8 @@ BEGIN
 END
 $$;
 
--- Takes submissions, each group whole, every id and key at most once. Groups in the answer were left alone: something of them
--- is stored, or may not wait; unless the caller has judged that.
+-- Takes submissions, every id and key at most once; `p_groups` says whose each is. Those in the answer were left alone, whole:
+-- something of them is stored, or may not wait; unless that has been judged.
 CREATE FUNCTION windlass_submit(
     p_ahead_ms bigint, p_judged boolean, p_groups integer[], p_ids uuid[], p_queues text[], p_tenants text[], p_payloads text[],
     p_priorities smallint[], p_delays bigint[], p_at timestamptz[], p_max_attempts integer[], p_backoff_first bigint[],

@@ -1,7 +1,7 @@
 //! Turns of many workers as one statement. What is plain (completed, alive, claimed) is done by a function of the
 //! migrations; a turn of which something is not plain is done whole in a transaction, judged by the core's rules.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use tokio_postgres::Row;
@@ -311,12 +311,31 @@ impl Wants {
             }
         }
         for (turn, turned) in turns.iter().zip(done) {
+            if turn.want.len() > 1 {
+                turned.claimed = in_order(turn, std::mem::take(&mut turned.claimed));
+            }
             if turned.claimed.len() < wanted_of(turn) {
                 turned.next = turn.want.iter().filter_map(|(queue, _)| next.get(queue).copied()).min();
             }
         }
         Ok(())
     }
+}
+
+/// Jobs in the order in which a turn asked its queues; one that it asked twice gave to the first first.
+fn in_order(turn: &Turn, claimed: Vec<Job>) -> Vec<Job> {
+    let mut queues: HashMap<QueueName, VecDeque<Job>> = HashMap::new();
+    for job in claimed {
+        queues.entry(job.queue.clone()).or_default().push_back(job);
+    }
+    let mut ordered = Vec::new();
+    for (queue, n) in &turn.want {
+        if let Some(jobs) = queues.get_mut(queue) {
+            let given = jobs.len().min(*n as usize);
+            ordered.extend(jobs.drain(..given));
+        }
+    }
+    ordered
 }
 
 /// The time that a transaction is judged by.
