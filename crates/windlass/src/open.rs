@@ -125,11 +125,11 @@ pub enum OpenError {
 /// Opens the store at `url`.
 pub async fn open(url: &StoreUrl, settings: &Settings) -> Result<Stores, OpenError> {
     let both = match url {
-        StoreUrl::Memory => stores(Embedded::memory()),
+        StoreUrl::Memory => embedded(Embedded::memory()),
         StoreUrl::Embedded(path) => {
             let cache_bytes = settings.embedded.cache_mib << 20;
             let accept_loss = settings.embedded.accept_loss;
-            stores(Embedded::open(path, &windlass_store_embedded::Options { cache_bytes, accept_loss })?)
+            embedded(Embedded::open(path, &windlass_store_embedded::Options { cache_bytes, accept_loss })?)
         }
         StoreUrl::Postgres(Secret(url)) => {
             let options = windlass_store_postgres::Options {
