@@ -11,6 +11,7 @@ mod migrate;
 mod pool;
 mod sql;
 mod state;
+mod trigger;
 mod wake;
 
 pub use error::OpenError;

@@ -126,7 +126,8 @@ pub async fn open(url: &StoreUrl, settings: &Settings) -> Result<Stores, OpenErr
                 migrate: settings.postgres.migrate,
                 ..Default::default()
             };
-            stores(Postgres::open(url, &options).await?)
+            let store = Postgres::open(url, &options).await?;
+            Stores { triggers: Some(Arc::new(store.clone())), ..stores(store) }
         }
     };
     Ok(both)

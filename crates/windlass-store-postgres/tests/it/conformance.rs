@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use windlass_conformance::harness::{Harness, Ports};
+use windlass_conformance::trigger::TriggerHarness;
+use windlass_core::port::trigger::Triggers;
 use windlass_store_postgres::{Options, Postgres};
 
 use crate::server::{Schema, schema};
@@ -14,9 +16,7 @@ async fn make() -> Schema {
 #[async_trait::async_trait]
 impl Harness for Schema {
     async fn open(&self, ahead_ms: u64) -> Ports {
-        // Outages are for `outage.rs`: here a disk that is busy with other tests is waited for.
-        let options = Options { ahead_ms, connections: 2, answer_ms: 240_000, ..Options::default() };
-        let store = Postgres::open(&self.url, &options).await.unwrap();
+        let store = rival(self, ahead_ms).await;
         Ports { state: Arc::new(store.clone()), locks: Arc::new(store) }
     }
 
@@ -25,4 +25,20 @@ impl Harness for Schema {
     async fn restart(&self) {}
 }
 
+#[async_trait::async_trait]
+impl TriggerHarness for Schema {
+    async fn open_triggers(&self, ahead_ms: u64) -> Arc<dyn Triggers> {
+        Arc::new(rival(self, ahead_ms).await)
+    }
+
+    async fn restart(&self) {}
+}
+
+async fn rival(schema: &Schema, ahead_ms: u64) -> Postgres {
+    // Outages are for `outage.rs`: here a disk that is busy with other tests is waited for.
+    let options = Options { ahead_ms, connections: 2, answer_ms: 240_000, ..Options::default() };
+    Postgres::open(&schema.url, &options).await.unwrap()
+}
+
 windlass_conformance::suite!(make);
+windlass_conformance::trigger_suite!(make);
