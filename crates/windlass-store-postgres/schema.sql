@@ -8,7 +8,6 @@ CREATE FUNCTION windlass_acquire(p_tenants text[], p_plans text[], p_tasks text[
 #variable_conflict use_column
 DECLARE
     v_now timestamptz;
-    v_last numeric;
     v_granted text[];
 BEGIN
     PERFORM 1 FROM tenant_lock WHERE tenant_id = ANY (p_tenants) ORDER BY tenant_id FOR UPDATE;
@@ -27,16 +26,16 @@ BEGIN
         RETURNING l.tenant_id
     )
     SELECT coalesce(array_agg(tenant_id), '{}') INTO v_granted FROM granted;
-    -- The one row that everybody shares comes last, and only for what is granted.
     IF cardinality(v_granted) > 0 THEN
-        UPDATE fence_counter
-        SET last = greatest(last + 1, trunc(extract(epoch FROM clock_timestamp()) * 1000000)) + cardinality(v_granted) - 1
-        RETURNING last INTO v_last;
-        UPDATE tenant_lock l SET fence = v_last - cardinality(v_granted) + g.nth
+        PERFORM windlass_fence_forward();
+        UPDATE tenant_lock l SET fence = g.fence
         FROM (
-            SELECT w.tenant_id, row_number() OVER (ORDER BY w.nth) AS nth
-            FROM unnest(p_tenants) WITH ORDINALITY AS w(tenant_id, nth)
-            JOIN unnest(v_granted) AS granted(tenant_id) ON granted.tenant_id = w.tenant_id
+            SELECT w.tenant_id, nextval('windlass_fence') AS fence
+            FROM (
+                SELECT w.tenant_id FROM unnest(p_tenants) WITH ORDINALITY AS w(tenant_id, nth)
+                JOIN unnest(v_granted) AS granted(tenant_id) ON granted.tenant_id = w.tenant_id
+                ORDER BY w.nth
+            ) w
         ) g
         WHERE l.tenant_id = g.tenant_id;
     END IF;
@@ -49,6 +48,15 @@ BEGIN
     LEFT JOIN tenant_freeze f ON f.tenant_id = w.tenant_id
     ORDER BY w.nth;
 END
+$$;
+
+CREATE FUNCTION windlass_asked(p_now timestamp with time zone, p_queues text[], p_lease_ms bigint[]) RETURNS void
+    LANGUAGE sql
+    AS $$
+    INSERT INTO job_asker AS a (queue, shard, heard_at, until)
+    SELECT g.queue, pg_backend_pid() % 16, p_now, windlass_later(p_now, g.ms)
+    FROM unnest(p_queues, p_lease_ms) AS g(queue, ms) ORDER BY g.queue
+    ON CONFLICT (queue, shard) DO UPDATE SET heard_at = excluded.heard_at, until = excluded.until
 $$;
 
 CREATE FUNCTION windlass_boundary(p_ahead_ms bigint, p_tasks text[], p_tenants text[], p_plans text[], p_positions bigint[], p_created timestamp with time zone[], p_from text[], p_writers text[], p_fences text[], p_ops text[], p_digests bigint[], p_statuses text[], p_running boolean[], p_owners text[], p_task_fences text[], p_ready timestamp with time zone[], p_started timestamp with time zone[], p_updated timestamp with time zone[], p_ended timestamp with time zone[], p_details text[], p_events bigint[], p_ck_versions bigint[], p_ck_lasts integer[], p_ck_saved timestamp with time zone[], p_ck_instances text[], p_ck_bodies text[], p_ev_steps bigint[], p_ev_nths bigint[], p_ev_at timestamp with time zone[], p_ev_tasks text[], p_ev_plans text[], p_ev_tenants text[], p_ev_by text[], p_ev_reasons text[], p_ev_kinds text[], p_ev_facts text[]) RETURNS TABLE(o_step bigint, o_version bigint, o_seq bigint, o_control text, o_at timestamp with time zone)
@@ -169,6 +177,302 @@ CREATE FUNCTION windlass_changed(p_port text) RETURNS void
     UPDATE change_mark SET n = n + 1 WHERE port = p_port AND shard = pg_backend_pid() % 16
 $$;
 
+CREATE FUNCTION windlass_claim(p_now timestamp with time zone, p_workers text[], p_leases bigint[], p_queues text[], p_wanted bigint[], p_after text[], p_slots integer[], p_asked bigint[]) RETURNS TABLE(o_what text, o_turn integer, o_nth integer, o_at timestamp with time zone, o_task_id uuid, o_queue text, o_tenant_id text, o_status text, o_payload text, o_result text, o_error text, o_submitted_at timestamp with time zone, o_started_at timestamp with time zone, o_completed_at timestamp with time zone, o_version bigint, o_seq bigint, o_priority smallint, o_run_at timestamp with time zone, o_attempt integer, o_max_attempts integer, o_deliveries integer, o_backoff_first_ms bigint, o_backoff_max_ms bigint, o_timeout_ms bigint, o_worker text, o_fence bigint, o_lease_until timestamp with time zone, o_key text, o_digest bigint, o_cancel text, o_asked text)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_queue_rules boolean := EXISTS (SELECT 1 FROM job_rule WHERE scope = 'queue' AND name = ANY (p_queues));
+    v_tenant_rules boolean := EXISTS (SELECT 1 FROM job_rule WHERE scope <> 'queue');
+    v_rule record;
+    v_queue text COLLATE "C";
+    v_slot integer := 0;
+    v_left bigint;      -- jobs still wanted of this queue
+    v_room bigint;      -- jobs that may still begin in it
+    v_goal bigint;      -- jobs to take in this round
+    v_busy boolean := false;  -- somebody else was just counting a tenant
+    v_short boolean := false;
+    v_tenant text COLLATE "C";
+    v_from text COLLATE "C";
+    v_wrapped boolean;
+    v_tenants text[];
+    v_rooms bigint[];
+    v_again text[];
+    v_again_rooms bigint[];
+    v_share bigint;
+    v_got tid[];
+    v_fresh bigint;
+    v_ctids tid[];
+    v_order bigint[];
+BEGIN
+    PERFORM windlass_asked(p_now, p_queues, p_asked);
+    PERFORM windlass_fence_forward();
+    IF v_queue_rules THEN
+        -- Whoever counts what runs in a queue does so alone.
+        PERFORM 1 FROM job_rule WHERE scope = 'queue' AND name = ANY (p_queues) AND running IS NOT NULL ORDER BY name FOR UPDATE;
+    END IF;
+    FOR v_q IN 1 .. cardinality(p_queues) LOOP
+        v_queue := p_queues[v_q];
+        v_left := p_wanted[v_q];
+        v_room := 1000000;
+        IF v_queue_rules THEN
+            SELECT held, running INTO v_rule FROM job_rule WHERE scope = 'queue' AND name = v_queue;
+            IF FOUND AND v_rule.held IS NOT NULL THEN
+                v_slot := v_slot + v_left;
+                v_short := true;
+                CONTINUE;
+            ELSIF FOUND THEN
+                v_room := windlass_room('queue', v_queue, v_rule.running);
+            END IF;
+        END IF;
+
+        -- What has waited for its time and need not any longer.
+        IF EXISTS (SELECT 1 FROM async_tasks WHERE NOT ready AND status = 'PENDING' AND queue = v_queue AND run_at <= p_now) THEN
+            UPDATE async_tasks SET ready = true WHERE ctid = ANY (ARRAY(
+                SELECT ctid FROM async_tasks WHERE NOT ready AND status = 'PENDING' AND queue = v_queue AND run_at <= p_now
+                ORDER BY run_at LIMIT 10000 FOR UPDATE SKIP LOCKED));
+        END IF;
+        -- First what is delivered again: it has its slot already, so no limit stops it.
+        v_ctids := ARRAY(
+            SELECT ctid FROM async_tasks
+            WHERE status = 'RUNNING' AND queue = v_queue AND lease_until <= p_now
+              AND cancel IS NULL AND deliveries < 3 AND windlass_deadline(started_at, timeout_ms) > p_now
+              AND (NOT v_tenant_rules OR NOT windlass_held(tenant_id))
+            ORDER BY lease_until LIMIT v_left FOR UPDATE SKIP LOCKED);
+        v_order := ARRAY(SELECT generate_series(1, cardinality(v_ctids)));
+        v_goal := v_left;
+
+        -- Tenants that have something, once around the ring, as many as there are jobs wanted. No name holds a '!'.
+        v_tenants := '{}';
+        v_rooms := '{}';
+        v_from := p_after[v_q];
+        v_wrapped := v_from = '';
+        WHILE v_room > 0 AND cardinality(v_ctids) + cardinality(v_tenants) < v_left LOOP
+            v_tenant := (
+                SELECT tenant_id FROM async_tasks WHERE ready AND status = 'PENDING' AND queue = v_queue AND tenant_id >= v_from
+                ORDER BY tenant_id LIMIT 1);
+            IF v_tenant IS NULL OR (v_wrapped AND p_after[v_q] <> '' AND v_tenant >= p_after[v_q]) THEN
+                EXIT WHEN v_wrapped;
+                v_wrapped := true;
+                v_from := '';
+                CONTINUE;
+            END IF;
+            v_from := v_tenant || '!';
+            v_fresh := v_room;
+            IF v_tenant_rules AND v_tenant <> '' THEN
+                SELECT coalesce(own.held, each.held) IS NOT NULL AS held,
+                       CASE WHEN own.running IS NULL AND own.waiting IS NULL THEN each.running ELSE own.running END AS running
+                INTO v_rule
+                FROM (SELECT 1) AS always
+                LEFT JOIN job_rule own ON own.scope = 'tenant' AND own.name = v_tenant
+                LEFT JOIN job_rule each ON each.scope = 'each' AND each.name = '';
+                IF v_rule.held THEN
+                    CONTINUE;
+                END IF;
+                IF v_rule.running IS NOT NULL THEN
+                    IF NOT pg_try_advisory_xact_lock(hashtextextended(current_schema() || '.' || v_tenant, 8317427601942570612)) THEN
+                        v_busy := true;
+                        CONTINUE;
+                    END IF;
+                    v_fresh := least(v_room, windlass_room('tenant', v_tenant, v_rule.running));
+                END IF;
+            END IF;
+            CONTINUE WHEN v_fresh <= 0;
+            v_tenants := v_tenants || v_tenant::text;
+            v_rooms := v_rooms || v_fresh;
+        END LOOP;
+
+        -- Each gets its share; what some leave is shared by those who have more.
+        LOOP
+            IF v_ctids = '{}' AND v_left > 0 AND v_room > 0 AND v_tenants <> '{}' THEN
+                v_goal := least(v_left, v_room);
+                v_share := (v_goal + cardinality(v_tenants) - 1) / cardinality(v_tenants);
+                v_again := '{}';
+                v_again_rooms := '{}';
+                FOR v_t IN 1 .. cardinality(v_tenants) LOOP
+                    v_tenant := v_tenants[v_t];
+                    v_fresh := least(v_share, v_rooms[v_t]);
+                    v_got := ARRAY(
+                        SELECT ctid FROM async_tasks
+                        WHERE ready AND status = 'PENDING' AND queue = v_queue AND tenant_id = v_tenant AND run_at <= p_now
+                        ORDER BY -priority, run_at, seq LIMIT v_fresh FOR UPDATE SKIP LOCKED);
+                    v_fresh := cardinality(v_got);
+                    v_order := v_order || ARRAY(SELECT nth * cardinality(v_tenants) + v_t FROM generate_series(1, v_fresh) AS nth);
+                    v_ctids := v_ctids || v_got;
+                    IF v_fresh = v_share AND v_rooms[v_t] > v_fresh THEN
+                        v_again := v_again || v_tenant::text;
+                        v_again_rooms := v_again_rooms || (v_rooms[v_t] - v_fresh);
+                    END IF;
+                END LOOP;
+                v_tenants := v_again;
+                v_rooms := v_again_rooms;
+                v_room := v_room - least(v_goal, cardinality(v_ctids));
+            END IF;
+            EXIT WHEN v_ctids = '{}';
+            RETURN QUERY
+            UPDATE async_tasks t
+            SET status = 'RUNNING', attempt = t.attempt + (t.status = 'PENDING')::integer, deliveries = t.deliveries + 1,
+                worker = p_workers[p_slots[p.slot]], fence = nextval('windlass_fence'), version = t.version + 1,
+                started_at = greatest(p_now, t.submitted_at), lease_until = windlass_later(p_now, p_leases[p_slots[p.slot]])
+            FROM (
+                SELECT g.id, v_slot + row_number() OVER (ORDER BY g.place) AS slot FROM unnest(v_ctids, v_order) AS g(id, place)
+                ORDER BY g.place LIMIT v_goal
+            ) p
+            WHERE t.ctid = p.id
+            RETURNING 'JOB', p_slots[p.slot], p.slot::integer, NULL::timestamptz,
+                t.task_id, t.queue, t.tenant_id, t.status, t.payload, t.result, t.error, t.submitted_at,
+                t.started_at, t.completed_at, t.version, t.seq, t.priority, t.run_at, t.attempt, t.max_attempts,
+                t.deliveries, t.backoff_first_ms, t.backoff_max_ms, t.timeout_ms, t.worker, t.fence, t.lease_until,
+                t.key, t.digest, t.cancel, t.asked;
+            v_slot := v_slot + least(v_goal, cardinality(v_ctids));
+            v_left := v_left - least(v_goal, cardinality(v_ctids));
+            v_ctids := '{}';
+            v_order := '{}';
+        END LOOP;
+        v_slot := v_slot + v_left;
+        v_short := v_short OR v_left > 0;
+    END LOOP;
+    IF v_short THEN
+        o_what := 'NEXT';
+        FOR v_q IN 1 .. cardinality(p_queues) LOOP
+            o_nth := v_q;
+            o_at := least(
+                CASE WHEN v_busy THEN p_now + interval '1 millisecond' END,
+                (SELECT run_at FROM async_tasks WHERE NOT ready AND status = 'PENDING' AND queue = p_queues[v_q] AND run_at > p_now
+                 ORDER BY run_at LIMIT 1),
+                (SELECT lease_until FROM async_tasks WHERE status = 'RUNNING' AND queue = p_queues[v_q] AND lease_until > p_now
+                 ORDER BY lease_until LIMIT 1));
+            RETURN NEXT;
+        END LOOP;
+    END IF;
+END
+$$;
+
+CREATE TABLE triggers (
+    id text NOT NULL COLLATE pg_catalog."C",
+    parent_id text COLLATE pg_catalog."C",
+    tenant_id text COLLATE pg_catalog."C",
+    status text NOT NULL,
+    trigger_at timestamp(3) with time zone NOT NULL,
+    try_at timestamp(3) with time zone NOT NULL,
+    wake_at timestamp(3) with time zone,
+    owner text COLLATE pg_catalog."C",
+    lease_until timestamp(3) with time zone,
+    fence bigint NOT NULL,
+    retry_count bigint NOT NULL,
+    held boolean NOT NULL,
+    paused text,
+    schedule text NOT NULL,
+    target text NOT NULL,
+    payload text,
+    misfire text NOT NULL,
+    recovery text NOT NULL,
+    overlap text NOT NULL,
+    max_retries bigint NOT NULL,
+    backoff_first_ms bigint NOT NULL,
+    backoff_max_ms bigint NOT NULL,
+    error text,
+    made text,
+    saved_at timestamp(3) with time zone NOT NULL,
+    ended_at timestamp(3) with time zone,
+    version bigint NOT NULL,
+    notes bigint NOT NULL
+)
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.05');
+
+CREATE FUNCTION windlass_claim_triggers(p_owner text, p_lease_ms bigint, p_limit bigint, p_ahead_ms bigint) RETURNS TABLE(o_nth bigint, o_at timestamp with time zone, o_since timestamp with time zone, o_next timestamp with time zone, o_trigger triggers)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_sort TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz := windlass_now(p_ahead_ms);
+    v_until timestamptz := windlass_later(v_now, p_lease_ms);
+    v_rows tid[];
+    v_last_at timestamptz;
+    v_last_id text COLLATE "C";
+    v_fence bigint;
+BEGIN
+    v_rows := ARRAY(
+        SELECT ctid FROM triggers WHERE wake_at IS NOT NULL AND wake_at <= v_now
+        ORDER BY wake_at, id LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    o_nth := 0;
+    o_at := v_now;
+    IF v_rows = '{}' THEN
+        SELECT wake_at INTO o_next FROM triggers WHERE wake_at IS NOT NULL ORDER BY wake_at, id LIMIT 1;
+    ELSE
+        SELECT wake_at, id INTO v_last_at, v_last_id FROM triggers WHERE ctid = v_rows[cardinality(v_rows)];
+        SELECT wake_at INTO o_next FROM triggers
+        WHERE wake_at IS NOT NULL AND (wake_at, id) > (v_last_at, v_last_id) ORDER BY wake_at, id LIMIT 1;
+        PERFORM windlass_fence_forward();
+        v_fence := nextval('windlass_fence');
+        RETURN QUERY
+        UPDATE triggers t
+        SET status = 'PROCESSING', owner = p_owner, fence = v_fence, lease_until = v_until, wake_at = v_until,
+            retry_count = t.retry_count + (t.status = 'PROCESSING')::integer, version = t.version + 1
+        FROM unnest(v_rows) WITH ORDINALITY AS g(row, nth)
+        WHERE t.ctid = g.row
+        RETURNING g.nth, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, t;
+    END IF;
+    -- The one row that every scheduler shares comes last.
+    UPDATE scheduler_life SET since = CASE WHEN v_now > until THEN v_now ELSE since END, until = greatest(until, v_until)
+    RETURNING since INTO o_since;
+    RETURN NEXT;
+END
+$$;
+
+CREATE FUNCTION windlass_counted(p_port text, p_n bigint) RETURNS void
+    LANGUAGE sql
+    AS $$
+    UPDATE change_mark SET n = n + p_n WHERE port = p_port AND shard = pg_backend_pid() % 16
+$$;
+
+CREATE FUNCTION windlass_deadline(started_at timestamp with time zone, timeout_ms bigint) RETURNS timestamp with time zone
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT coalesce(started_at + timeout_ms * interval '1 millisecond', 'infinity')
+$$;
+
+CREATE FUNCTION windlass_ended(p_n bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM windlass_counted('ended', p_n);
+    IF EXISTS (SELECT 1 FROM job_rule WHERE running IS NOT NULL) THEN
+        PERFORM windlass_counted('jobs', 1);
+        RETURN true;
+    END IF;
+    RETURN false;
+END
+$$;
+
+CREATE FUNCTION windlass_fence_forward() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_clock bigint := trunc(extract(epoch FROM clock_timestamp()) * 1000000);
+BEGIN
+    IF pg_sequence_last_value('windlass_fence') < v_clock THEN
+        PERFORM pg_advisory_xact_lock(8317427601942570611);
+        IF pg_sequence_last_value('windlass_fence') < v_clock THEN
+            PERFORM setval('windlass_fence', v_clock + 1000000);
+        END IF;
+    END IF;
+END
+$$;
+
 CREATE FUNCTION windlass_force(p_tenant text, p_what text, p_by text, p_reason text, p_ahead_ms bigint) RETURNS TABLE(o_plan text, o_task text, o_fence text, o_since timestamp with time zone, o_until timestamp with time zone, o_by text, o_reason text, o_frozen_at timestamp with time zone)
     LANGUAGE plpgsql
     AS $$
@@ -194,6 +498,13 @@ BEGIN
     END CASE;
     PERFORM windlass_changed('locks');
 END
+$$;
+
+CREATE FUNCTION windlass_held(p_tenant text) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT p_tenant <> '' AND EXISTS (
+        SELECT 1 FROM job_rule WHERE held IS NOT NULL AND ((scope = 'tenant' AND name = p_tenant) OR (scope = 'each' AND name = '')))
 $$;
 
 CREATE FUNCTION windlass_later(at timestamp with time zone, ms bigint) RETURNS timestamp with time zone
@@ -262,6 +573,157 @@ BEGIN
     );
     GET DIAGNOSTICS v_gone = ROW_COUNT;
     RETURN p_limit - v_left + v_gone;
+END
+$$;
+
+CREATE FUNCTION windlass_queues(p_after text, p_limit bigint, p_depth bigint, p_ahead_ms bigint) RETURNS TABLE(o_queue text, o_waiting bigint, o_running bigint, o_oldest timestamp with time zone, o_until timestamp with time zone)
+    LANGUAGE plpgsql STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz := windlass_now(p_ahead_ms);
+    v_queue text COLLATE "C" := p_after;
+BEGIN
+    FOR v_n IN 1 .. p_limit LOOP
+        v_queue := least(
+            (SELECT queue FROM async_tasks WHERE ready AND status = 'PENDING' AND queue > v_queue ORDER BY queue LIMIT 1),
+            (SELECT queue FROM async_tasks WHERE NOT ready AND status = 'PENDING' AND queue > v_queue ORDER BY queue LIMIT 1),
+            (SELECT queue FROM async_tasks WHERE status = 'RUNNING' AND queue > v_queue ORDER BY queue LIMIT 1),
+            (SELECT name FROM job_rule WHERE scope = 'queue' AND name > v_queue ORDER BY name LIMIT 1),
+            (SELECT queue FROM job_asker WHERE queue > v_queue AND until > v_now ORDER BY queue LIMIT 1));
+        EXIT WHEN v_queue IS NULL;
+        o_queue := v_queue;
+        o_waiting := windlass_waiting('queue', v_queue, p_depth);
+        o_running := (SELECT count(*) FROM (SELECT 1 FROM async_tasks WHERE status = 'RUNNING' AND queue = v_queue LIMIT p_depth) r);
+        o_oldest := least(
+            (SELECT min(run_at) FROM (
+                SELECT run_at FROM async_tasks WHERE ready AND status = 'PENDING' AND queue = v_queue AND run_at <= v_now LIMIT p_depth) r),
+            (SELECT run_at FROM async_tasks WHERE NOT ready AND status = 'PENDING' AND queue = v_queue AND run_at <= v_now
+             ORDER BY run_at LIMIT 1));
+        o_until := (SELECT max(until) FROM job_asker WHERE queue = v_queue AND until > v_now);
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+
+CREATE FUNCTION windlass_room(p_scope text, p_name text, p_running bigint) RETURNS bigint
+    LANGUAGE plpgsql STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+BEGIN
+    IF p_running IS NULL THEN
+        RETURN 1000000;
+    ELSIF p_scope = 'queue' THEN
+        RETURN p_running - (SELECT count(*) FROM (
+            SELECT 1 FROM async_tasks WHERE status = 'RUNNING' AND queue = p_name LIMIT p_running) r);
+    ELSE
+        RETURN p_running - (SELECT count(*) FROM (
+            SELECT 1 FROM async_tasks WHERE completed_at IS NULL AND tenant_id <> '' AND tenant_id = p_name
+              AND status = 'RUNNING' LIMIT p_running) r);
+    END IF;
+END
+$$;
+
+CREATE FUNCTION windlass_settle_triggers(p_ids text[], p_fences bigint[], p_statuses text[], p_trigger_at timestamp with time zone[], p_try_at timestamp with time zone[], p_retry_counts bigint[], p_held boolean[], p_errors text[], p_made text[], p_ended_at timestamp with time zone[], p_notes bigint[], p_n_steps bigint[], p_n_nths bigint[], p_n_at timestamp with time zone[], p_n_occurrences timestamp with time zone[], p_n_what text[]) RETURNS TABLE(o_step bigint)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    -- By step: how many notes the trigger has now; nothing where it was left alone.
+    v_notes bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(p_ids)]);
+    v_full boolean := false;
+    v_step bigint;
+    v_count bigint;
+BEGIN
+    FOR v_step, v_count IN
+        UPDATE triggers t
+        SET status = g.status, trigger_at = g.trigger_at, try_at = g.try_at, retry_count = g.retry_count, held = g.held,
+            owner = NULL, lease_until = NULL, error = g.error, made = g.made, ended_at = g.ended_at,
+            wake_at = CASE WHEN t.paused IS NULL AND NOT g.held AND g.status = 'PENDING' THEN g.try_at END,
+            version = t.version + 1, notes = t.notes + g.notes
+        FROM unnest(p_ids, p_fences, p_statuses, p_trigger_at, p_try_at, p_retry_counts, p_held, p_errors, p_made, p_ended_at, p_notes)
+            WITH ORDINALITY AS g(id, fence, status, trigger_at, try_at, retry_count, held, error, made, ended_at, notes, step)
+        WHERE t.id = g.id AND t.fence = g.fence AND t.status = 'PROCESSING'
+        RETURNING g.step, t.notes
+    LOOP
+        v_notes[v_step] := v_count;
+        v_full := v_full OR v_count > 100;
+        o_step := v_step;
+        RETURN NEXT;
+    END LOOP;
+    INSERT INTO trigger_note (trigger_id, seq, at, occurrence, what)
+    SELECT p_ids[n.step], v_notes[n.step] - p_notes[n.step] + n.nth, n.at, n.occurrence, n.what
+    FROM unnest(p_n_steps, p_n_nths, p_n_at, p_n_occurrences, p_n_what) AS n(step, nth, at, occurrence, what)
+    WHERE v_notes[n.step] IS NOT NULL;
+    IF v_full THEN
+        DELETE FROM trigger_note n USING unnest(p_ids, v_notes) AS g(id, notes)
+        WHERE g.notes > 100 AND n.trigger_id = g.id AND n.seq < g.notes - 100;
+    END IF;
+END
+$$;
+
+CREATE FUNCTION windlass_submit(p_ahead_ms bigint, p_judged boolean, p_groups integer[], p_ids uuid[], p_queues text[], p_tenants text[], p_payloads text[], p_priorities smallint[], p_delays bigint[], p_at timestamp with time zone[], p_max_attempts integer[], p_backoff_first bigint[], p_backoff_max bigint[], p_timeouts bigint[], p_keys text[], p_digests bigint[]) RETURNS TABLE(o_group integer)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz := windlass_now(p_ahead_ms);
+    v_left integer[] := '{}';
+BEGIN
+    IF NOT p_judged THEN
+        v_left := ARRAY(
+            SELECT g.nth FROM unnest(p_groups, p_ids) AS g(nth, id) JOIN async_tasks t ON t.task_id = g.id
+            UNION
+            SELECT g.nth FROM unnest(p_groups, p_queues, p_tenants, p_keys) AS g(nth, queue, tenant_id, key)
+            JOIN async_tasks t ON t.queue = g.queue AND t.tenant_id = g.tenant_id AND t.key = g.key AND t.key IS NOT NULL
+            WHERE g.key IS NOT NULL);
+        IF EXISTS (SELECT 1 FROM job_rule WHERE waiting IS NOT NULL) THEN
+            v_left := v_left || ARRAY(
+                SELECT g.nth FROM unnest(p_groups, p_queues, p_tenants) AS g(nth, queue, tenant_id)
+                WHERE EXISTS (
+                    SELECT 1 FROM job_rule r WHERE r.waiting IS NOT NULL AND (
+                        (r.scope = 'queue' AND r.name = g.queue) OR (r.scope = 'tenant' AND r.name = g.tenant_id)
+                        OR (r.scope = 'each' AND g.tenant_id <> ''))));
+        END IF;
+    END IF;
+    INSERT INTO async_tasks (
+        task_id, queue, tenant_id, status, payload, submitted_at, version, priority, ready, run_at, max_attempts,
+        backoff_first_ms, backoff_max_ms, timeout_ms, key, digest)
+    SELECT g.id, g.queue, g.tenant_id, 'PENDING', g.payload, v_now, 1, g.priority, g.run_at <= v_now, g.run_at, g.max_attempts,
+           g.backoff_first, g.backoff_max, g.timeout, g.key, g.digest
+    FROM (
+        SELECT u.*, greatest(v_now, coalesce(u.at, windlass_later(v_now, u.delay))) AS run_at
+        FROM unnest(
+            p_groups, p_ids, p_queues, p_tenants, p_payloads, p_priorities, p_delays, p_at, p_max_attempts, p_backoff_first,
+            p_backoff_max, p_timeouts, p_keys, p_digests
+        ) WITH ORDINALITY AS u(
+            nth, id, queue, tenant_id, payload, priority, delay, at, max_attempts, backoff_first, backoff_max, timeout, key,
+            digest, place
+        )
+        WHERE NOT u.nth = ANY (v_left) ORDER BY u.place
+    ) g;
+    IF FOUND THEN
+        PERFORM windlass_counted('jobs', 1);
+    END IF;
+    RETURN QUERY SELECT DISTINCT l FROM unnest(v_left) AS l;
 END
 $$;
 
@@ -352,6 +814,177 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION windlass_turn(p_ahead_ms bigint, p_workers text[], p_leases bigint[], p_s_turns integer[], p_s_ids uuid[], p_s_fences bigint[], p_s_results text[], p_b_turns integer[], p_b_ids uuid[], p_b_fences bigint[], p_queues text[], p_wanted bigint[], p_after text[], p_slots integer[], p_asked bigint[]) RETURNS TABLE(o_what text, o_turn integer, o_nth integer, o_at timestamp with time zone, o_task_id uuid, o_queue text, o_tenant_id text, o_status text, o_payload text, o_result text, o_error text, o_submitted_at timestamp with time zone, o_started_at timestamp with time zone, o_completed_at timestamp with time zone, o_version bigint, o_seq bigint, o_priority smallint, o_run_at timestamp with time zone, o_attempt integer, o_max_attempts integer, o_deliveries integer, o_backoff_first_ms bigint, o_backoff_max_ms bigint, o_timeout_ms bigint, o_worker text, o_fence bigint, o_lease_until timestamp with time zone, o_key text, o_digest bigint, o_cancel text, o_asked text)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz := windlass_now(p_ahead_ms);
+    v_done bigint;
+    v_room boolean := false;
+BEGIN
+    o_at := v_now;
+    o_what := 'LEFT';
+    FOR o_turn IN
+        SELECT g.turn FROM unnest(p_s_turns, p_s_ids, p_s_fences) AS g(turn, id, fence)
+        LEFT JOIN async_tasks t ON t.task_id = g.id
+        WHERE (t.status = 'RUNNING' AND t.fence = g.fence) IS NOT TRUE
+        UNION
+        SELECT g.turn FROM unnest(p_b_turns, p_b_ids, p_b_fences) AS g(turn, id, fence)
+        LEFT JOIN async_tasks t ON t.task_id = g.id
+        WHERE (t.status = 'RUNNING' AND t.fence = g.fence AND windlass_deadline(t.started_at, t.timeout_ms) > v_now) IS NOT TRUE
+    LOOP
+        RETURN NEXT;
+    END LOOP;
+    IF FOUND THEN
+        RETURN;
+    END IF;
+    IF EXISTS (
+        SELECT 1 FROM async_tasks t WHERE status = 'RUNNING' AND queue = ANY (p_queues) AND lease_until <= v_now
+          AND NOT EXISTS (SELECT 1 FROM job_rule r WHERE r.scope = 'queue' AND r.name = t.queue AND r.held IS NOT NULL)
+          AND (cancel IS NOT NULL OR deliveries >= 3 OR windlass_deadline(started_at, timeout_ms) <= v_now)
+    ) THEN
+        o_what := 'JUDGE';
+        RETURN NEXT;
+        RETURN;
+    END IF;
+
+    IF p_s_ids <> '{}' THEN
+        UPDATE async_tasks t
+        SET status = 'COMPLETED', result = g.result, error = NULL, completed_at = greatest(v_now, t.started_at), worker = NULL,
+            deliveries = 0, lease_until = NULL, cancel = NULL, version = t.version + 1
+        FROM unnest(p_s_ids, p_s_fences, p_s_results) AS g(id, fence, result)
+        WHERE t.task_id = g.id AND t.status = 'RUNNING' AND t.fence = g.fence;
+        GET DIAGNOSTICS v_done = ROW_COUNT;
+        IF v_done <> cardinality(p_s_ids) THEN
+            RAISE SQLSTATE '40001' USING MESSAGE = 'a job changed hands while it was settled';
+        END IF;
+        v_room := windlass_ended(v_done);
+    END IF;
+    IF p_b_ids <> '{}' THEN
+        o_what := 'BEAT';
+        v_done := 0;
+        FOR o_turn, o_nth IN
+            UPDATE async_tasks t SET lease_until = windlass_later(v_now, p_leases[g.turn]), version = t.version + 1
+            FROM unnest(p_b_turns, p_b_ids, p_b_fences) WITH ORDINALITY AS g(turn, id, fence, nth)
+            WHERE t.task_id = g.id AND t.status = 'RUNNING' AND t.fence = g.fence
+            RETURNING g.turn, CASE WHEN t.cancel IS NULL THEN 0 ELSE g.nth END
+        LOOP
+            v_done := v_done + 1;
+            IF o_nth > 0 THEN
+                RETURN NEXT;
+            END IF;
+        END LOOP;
+        IF v_done <> cardinality(p_b_ids) THEN
+            RAISE SQLSTATE '40001' USING MESSAGE = 'a job changed hands while it was kept';
+        END IF;
+    END IF;
+    o_what := 'TURN';
+    o_nth := v_room::integer;
+    RETURN NEXT;
+    IF p_queues <> '{}' THEN
+        RETURN QUERY SELECT * FROM windlass_claim(v_now, p_workers, p_leases, p_queues, p_wanted, p_after, p_slots, p_asked);
+    END IF;
+END
+$$;
+
+CREATE FUNCTION windlass_waiting(p_scope text, p_name text, p_limit bigint) RETURNS bigint
+    LANGUAGE plpgsql STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+BEGIN
+    IF p_scope = 'queue' THEN
+        RETURN least(p_limit,
+            (SELECT count(*) FROM (SELECT 1 FROM async_tasks WHERE ready AND status = 'PENDING' AND queue = p_name LIMIT p_limit) r)
+            + (SELECT count(*) FROM (SELECT 1 FROM async_tasks WHERE NOT ready AND status = 'PENDING' AND queue = p_name LIMIT p_limit) d));
+    END IF;
+    RETURN (SELECT count(*) FROM (
+        SELECT 1 FROM async_tasks WHERE completed_at IS NULL AND tenant_id <> '' AND tenant_id = p_name AND status = 'PENDING'
+        LIMIT p_limit) t);
+END
+$$;
+
+CREATE FUNCTION windlass_waiting_limits(p_queues text[], p_tenants text[]) RETURNS TABLE(o_scope text, o_name text, o_limit bigint, o_waiting bigint)
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    FOR o_scope, o_name, o_limit IN
+        SELECT r.scope, r.name, r.waiting FROM job_rule r
+        WHERE r.scope = 'queue' AND r.name = ANY (p_queues) AND r.waiting IS NOT NULL
+        UNION
+        SELECT 'tenant', g.name, CASE WHEN own.running IS NULL AND own.waiting IS NULL THEN each.waiting ELSE own.waiting END
+        FROM unnest(p_tenants) AS g(name)
+        LEFT JOIN job_rule own ON own.scope = 'tenant' AND own.name = g.name
+        LEFT JOIN job_rule each ON each.scope = 'each' AND each.name = ''
+        ORDER BY 1, 2
+    LOOP
+        CONTINUE WHEN o_limit IS NULL;
+        PERFORM pg_advisory_xact_lock(hashtextextended(current_schema() || '.' || o_scope || '.' || o_name, 8317427601942570613));
+        o_waiting := windlass_waiting(o_scope, o_name, o_limit);
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+
+CREATE TABLE async_tasks (
+    task_id uuid NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    tenant_id text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    status text NOT NULL,
+    payload text,
+    result text,
+    error text,
+    submitted_at timestamp(3) with time zone NOT NULL,
+    started_at timestamp(3) with time zone,
+    completed_at timestamp(3) with time zone,
+    version bigint NOT NULL,
+    seq bigint NOT NULL,
+    priority smallint NOT NULL,
+    ready boolean NOT NULL,
+    run_at timestamp(3) with time zone NOT NULL,
+    attempt integer DEFAULT 0 NOT NULL,
+    max_attempts integer NOT NULL,
+    deliveries integer DEFAULT 0 NOT NULL,
+    backoff_first_ms bigint NOT NULL,
+    backoff_max_ms bigint NOT NULL,
+    timeout_ms bigint,
+    worker text COLLATE pg_catalog."C",
+    fence bigint DEFAULT 0 NOT NULL,
+    lease_until timestamp(3) with time zone,
+    key text COLLATE pg_catalog."C",
+    digest bigint NOT NULL,
+    cancel text,
+    asked text,
+    CONSTRAINT async_tasks_record CHECK (
+CASE status
+    WHEN 'PENDING'::text THEN ((completed_at IS NULL) AND (result IS NULL) AND (worker IS NULL))
+    WHEN 'RUNNING'::text THEN ((completed_at IS NULL) AND (result IS NULL) AND (worker IS NOT NULL) AND (started_at IS NOT NULL))
+    WHEN 'COMPLETED'::text THEN ((completed_at IS NOT NULL) AND (result IS NOT NULL))
+    WHEN 'FAILED'::text THEN ((completed_at IS NOT NULL) AND (error IS NOT NULL))
+    WHEN 'CANCELLED'::text THEN ((completed_at IS NOT NULL) AND (result IS NULL) AND (error IS NULL))
+    ELSE false
+END),
+    CONSTRAINT async_tasks_times CHECK (((started_at >= submitted_at) AND (completed_at >= COALESCE(started_at, submitted_at))))
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_insert_scale_factor='0.2', autovacuum_analyze_scale_factor='0.1', autovacuum_vacuum_cost_delay='0');
+
+ALTER TABLE async_tasks ALTER COLUMN seq ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME async_tasks_seq_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE change_mark (
     port text NOT NULL,
     shard integer NOT NULL,
@@ -359,18 +992,28 @@ CREATE TABLE change_mark (
 )
 WITH (fillfactor='10');
 
-CREATE TABLE fence_counter (
-    one boolean DEFAULT true NOT NULL,
-    last numeric(20,0) NOT NULL,
-    CONSTRAINT fence_counter_one_check CHECK (one)
-);
-
 CREATE TABLE instance (
     instance_id text NOT NULL COLLATE pg_catalog."C",
     up_since timestamp(3) with time zone NOT NULL,
     lease_until timestamp(3) with time zone NOT NULL
 )
 WITH (fillfactor='50');
+
+CREATE TABLE job_asker (
+    queue text NOT NULL COLLATE pg_catalog."C",
+    shard integer NOT NULL,
+    heard_at timestamp(3) with time zone NOT NULL,
+    until timestamp(3) with time zone NOT NULL
+)
+WITH (fillfactor='10');
+
+CREATE TABLE job_rule (
+    scope text NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    running bigint,
+    waiting bigint,
+    held text
+);
 
 CREATE TABLE operation (
     op_id text NOT NULL COLLATE pg_catalog."C",
@@ -420,6 +1063,14 @@ CREATE TABLE plan_state_projection (
     version bigint NOT NULL,
     seq bigint NOT NULL
 );
+
+CREATE TABLE scheduler_life (
+    one boolean DEFAULT true NOT NULL,
+    since timestamp(3) with time zone NOT NULL,
+    until timestamp(3) with time zone NOT NULL,
+    CONSTRAINT scheduler_life_one_check CHECK (one)
+)
+WITH (fillfactor='10');
 
 CREATE TABLE task_checkpoint (
     task_id text NOT NULL COLLATE pg_catalog."C",
@@ -474,21 +1125,35 @@ CREATE TABLE tenant_state (
 )
 WITH (fillfactor='60');
 
-CREATE TABLE windlass_migration (
-    number integer NOT NULL,
-    name text NOT NULL,
-    checksum text NOT NULL,
-    applied_at timestamp(3) with time zone NOT NULL
+CREATE TABLE trigger_note (
+    trigger_id text NOT NULL COLLATE pg_catalog."C",
+    seq bigint NOT NULL,
+    at timestamp(3) with time zone NOT NULL,
+    occurrence timestamp(3) with time zone NOT NULL,
+    what text NOT NULL
 );
+
+CREATE SEQUENCE windlass_fence
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+ALTER TABLE ONLY async_tasks
+    ADD CONSTRAINT async_tasks_pkey PRIMARY KEY (task_id);
 
 ALTER TABLE ONLY change_mark
     ADD CONSTRAINT change_mark_pkey PRIMARY KEY (port, shard);
 
-ALTER TABLE ONLY fence_counter
-    ADD CONSTRAINT fence_counter_pkey PRIMARY KEY (one);
-
 ALTER TABLE ONLY instance
     ADD CONSTRAINT instance_pkey PRIMARY KEY (instance_id);
+
+ALTER TABLE ONLY job_asker
+    ADD CONSTRAINT job_asker_pkey PRIMARY KEY (queue, shard);
+
+ALTER TABLE ONLY job_rule
+    ADD CONSTRAINT job_rule_pkey PRIMARY KEY (scope, name);
 
 ALTER TABLE ONLY operation
     ADD CONSTRAINT operation_pkey PRIMARY KEY (op_id);
@@ -504,6 +1169,9 @@ ALTER TABLE ONLY plan_spec
 
 ALTER TABLE ONLY plan_state_projection
     ADD CONSTRAINT plan_state_projection_pkey PRIMARY KEY (plan_id);
+
+ALTER TABLE ONLY scheduler_life
+    ADD CONSTRAINT scheduler_life_pkey PRIMARY KEY (one);
 
 ALTER TABLE ONLY task_checkpoint
     ADD CONSTRAINT task_checkpoint_pkey PRIMARY KEY (task_id);
@@ -526,8 +1194,25 @@ ALTER TABLE ONLY tenant_lock
 ALTER TABLE ONLY tenant_state
     ADD CONSTRAINT tenant_state_pkey PRIMARY KEY (tenant_id);
 
-ALTER TABLE ONLY windlass_migration
-    ADD CONSTRAINT windlass_migration_pkey PRIMARY KEY (number);
+ALTER TABLE ONLY trigger_note
+    ADD CONSTRAINT trigger_note_pkey PRIMARY KEY (trigger_id, seq);
+
+ALTER TABLE ONLY triggers
+    ADD CONSTRAINT triggers_pkey PRIMARY KEY (id);
+
+CREATE INDEX async_tasks_delayed ON async_tasks USING btree (queue, run_at) WHERE ((NOT ready) AND (status = 'PENDING'::text));
+
+CREATE INDEX async_tasks_delayed_list ON async_tasks USING btree (queue, tenant_id, ((- priority)), run_at, seq) WHERE ((NOT ready) AND (status = 'PENDING'::text));
+
+CREATE INDEX async_tasks_ended ON async_tasks USING btree (status, completed_at DESC, seq DESC) WHERE (completed_at IS NOT NULL);
+
+CREATE UNIQUE INDEX async_tasks_key ON async_tasks USING btree (queue, tenant_id, key) WHERE (key IS NOT NULL);
+
+CREATE INDEX async_tasks_ready ON async_tasks USING btree (queue, tenant_id, ((- priority)), run_at, seq) WHERE (ready AND (status = 'PENDING'::text));
+
+CREATE INDEX async_tasks_running ON async_tasks USING btree (queue, lease_until) WHERE (status = 'RUNNING'::text);
+
+CREATE INDEX async_tasks_tenant ON async_tasks USING btree (tenant_id, status) WHERE ((completed_at IS NULL) AND (tenant_id <> ''::text));
 
 CREATE INDEX operation_age ON operation USING btree (at);
 
@@ -548,3 +1233,9 @@ CREATE INDEX task_ready ON task_state_projection USING btree (plan_id, ready_at,
 CREATE INDEX task_slot ON task_state_projection USING btree (plan_id) WHERE (owner IS NOT NULL);
 
 CREATE INDEX tenant_lock_expires ON tenant_lock USING btree (expires_at);
+
+CREATE INDEX trigger_due ON triggers USING btree (wake_at, id) WHERE (wake_at IS NOT NULL);
+
+CREATE INDEX trigger_ended ON triggers USING btree (ended_at, id) WHERE (status = 'COMPLETED'::text);
+
+CREATE INDEX trigger_waiting ON triggers USING btree (id) WHERE (held OR (status = 'DEAD'::text));
