@@ -346,6 +346,10 @@ BEGIN
                 CASE WHEN v_busy THEN p_now + interval '1 millisecond' END,
                 (SELECT run_at FROM async_tasks WHERE NOT ready AND status = 'PENDING' AND queue = p_queues[v_q] AND run_at > p_now
                  ORDER BY run_at LIMIT 1),
+                -- Somebody whose clock is ahead has found these ready; or the clock went back.
+                (SELECT min(run_at) FROM (
+                    SELECT run_at FROM async_tasks WHERE ready AND status = 'PENDING' AND queue = p_queues[v_q] LIMIT 100) r
+                 WHERE run_at > p_now),
                 (SELECT lease_until FROM async_tasks WHERE status = 'RUNNING' AND queue = p_queues[v_q] AND lease_until > p_now
                  ORDER BY lease_until LIMIT 1));
             RETURN NEXT;

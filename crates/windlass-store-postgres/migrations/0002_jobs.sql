@@ -239,8 +239,8 @@ BEGIN
 END
 $$;
 
--- Takes submissions, each group whole, every id and key at most once. Groups in the answer were left alone: something of them
--- is stored, or may not wait; unless the caller has judged that.
+-- Takes submissions, every id and key at most once; `p_groups` says whose each is. Those in the answer were left alone, whole:
+-- something of them is stored, or may not wait; unless that has been judged.
 CREATE FUNCTION windlass_submit(
     p_ahead_ms bigint, p_judged boolean, p_groups integer[], p_ids uuid[], p_queues text[], p_tenants text[], p_payloads text[],
     p_priorities smallint[], p_delays bigint[], p_at timestamptz[], p_max_attempts integer[], p_backoff_first bigint[],
@@ -505,6 +505,10 @@ BEGIN
                 CASE WHEN v_busy THEN p_now + interval '1 millisecond' END,
                 (SELECT run_at FROM async_tasks WHERE NOT ready AND status = 'PENDING' AND queue = p_queues[v_q] AND run_at > p_now
                  ORDER BY run_at LIMIT 1),
+                -- Somebody whose clock is ahead has found these ready; or the clock went back.
+                (SELECT min(run_at) FROM (
+                    SELECT run_at FROM async_tasks WHERE ready AND status = 'PENDING' AND queue = p_queues[v_q] LIMIT 100) r
+                 WHERE run_at > p_now),
                 (SELECT lease_until FROM async_tasks WHERE status = 'RUNNING' AND queue = p_queues[v_q] AND lease_until > p_now
                  ORDER BY lease_until LIMIT 1));
             RETURN NEXT;

@@ -114,11 +114,11 @@ pub enum OpenError {
 /// Opens the store at `url`.
 pub async fn open(url: &StoreUrl, settings: &Settings) -> Result<Stores, OpenError> {
     let both = match url {
-        StoreUrl::Memory => embedded(Embedded::memory()),
+        StoreUrl::Memory => stores(Embedded::memory()),
         StoreUrl::Embedded(path) => {
             let cache_bytes = settings.embedded.cache_mib << 20;
             let accept_loss = settings.embedded.accept_loss;
-            embedded(Embedded::open(path, &windlass_store_embedded::Options { cache_bytes, accept_loss })?)
+            stores(Embedded::open(path, &windlass_store_embedded::Options { cache_bytes, accept_loss })?)
         }
         StoreUrl::Postgres(Secret(url)) => {
             let options = windlass_store_postgres::Options {
@@ -126,19 +126,15 @@ pub async fn open(url: &StoreUrl, settings: &Settings) -> Result<Stores, OpenErr
                 migrate: settings.postgres.migrate,
                 ..Default::default()
             };
-            let store = Postgres::open(url, &options).await?;
-            Stores { triggers: Some(Arc::new(store.clone())), ..stores(store) }
+            stores(Postgres::open(url, &options).await?)
         }
     };
     Ok(both)
 }
 
-fn stores<S: State + Locks + Clone + 'static>(store: S) -> Stores {
-    Stores { state: Arc::new(store.clone()), locks: Arc::new(store), jobs: None, triggers: None }
-}
-
-fn embedded(store: Embedded) -> Stores {
-    Stores { jobs: Some(Arc::new(store.clone())), triggers: Some(Arc::new(store.clone())), ..stores(store) }
+fn stores<S: State + Locks + Jobs + Triggers + Clone + 'static>(store: S) -> Stores {
+    let (state, jobs, triggers) = (Arc::new(store.clone()), Arc::new(store.clone()), Arc::new(store.clone()));
+    Stores { state, locks: Arc::new(store), jobs: Some(jobs), triggers: Some(triggers) }
 }
 
 #[cfg(test)]

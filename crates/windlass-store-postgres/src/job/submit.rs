@@ -49,29 +49,34 @@ impl Work for Submit {
 
     async fn run(inner: &Arc<Inner>, batch: &mut Vec<Submit>) -> Result<Vec<Answers>, PortError> {
         let sizes: Vec<usize> = batch.iter().map(|submit| submit.0.len()).collect();
+        let callers = sizes.iter().enumerate().flat_map(|(caller, size)| std::iter::repeat_n(caller, *size)).collect();
         let groups: Vec<Vec<NewJob>> = batch.drain(..).flat_map(|submit| submit.0).collect();
-        let mut answers = all(inner, &groups).await?.into_iter();
+        let mut answers = all(inner, &groups, callers).await?.into_iter();
         Ok(sizes.into_iter().map(|size| answers.by_ref().take(size).collect()).collect())
     }
 }
 
-async fn all(inner: &Inner, groups: &[Vec<NewJob>]) -> Result<Answers, PortError> {
-    let mut answers: Vec<Option<Result<Vec<Submitted>, Refusal>>> = groups.iter().map(|_| None).collect();
-    let (mut plain, mut judged) = (Vec::new(), Vec::new());
+/// Takes what callers submit that is plain together, then the rest: groups of one call are taken in order.
+async fn all(inner: &Inner, groups: &[Vec<NewJob>], callers: Vec<usize>) -> Result<Answers, PortError> {
+    let mut answers: Vec<Option<Result<Vec<Submitted>, Refusal>>> =
+        groups.iter().map(|group| group.iter().try_for_each(NewJob::check).err().map(Err)).collect();
+    let good: Vec<usize> = (0..groups.len()).filter(|n| answers[*n].is_none()).collect();
     let mut seen = Seen::default();
-    for (n, group) in groups.iter().enumerate() {
-        match group.iter().try_for_each(NewJob::check) {
-            Err(refusal) => answers[n] = Some(Err(refusal)),
-            Ok(()) if group.iter().all(|job| seen.is_new(job)) => plain.push(n),
-            Ok(()) => judged.push(n),
+    let mut left: HashSet<usize> = HashSet::new();
+    for n in &good {
+        if groups[*n].iter().any(|job| !seen.is_new(job)) {
+            left.insert(callers[*n]);
         }
     }
+    let (plain, mut judged) = good.into_iter().partition::<Vec<usize>, _>(|n| !left.contains(&callers[*n]));
     let new = |n: usize| groups[n].iter().map(|job| Submitted { id: job.id, existing: false }).collect();
     if !plain.is_empty() {
-        let rows = inner.pool.query(&insert(groups, &plain, false, inner.ahead_ms)).await?;
+        let jobs: Vec<(usize, &NewJob)> =
+            plain.iter().flat_map(|n| groups[*n].iter().map(|job| (callers[*n], job))).collect();
+        let rows = inner.pool.query(&insert(&jobs, false, inner.ahead_ms)).await?;
         let left = rows.iter().map(|row| Cells::of(row).get::<i32>()).collect::<Result<HashSet<_>, _>>()?;
         for n in plain {
-            match left.contains(&(n as i32)) {
+            match left.contains(&(callers[n] as i32)) {
                 true => judged.push(n),
                 false => answers[n] = Some(Ok(new(n))),
             }
@@ -117,13 +122,8 @@ impl<'j> Seen<'j> {
     }
 }
 
-/// The statement for some of the groups.
-fn insert(groups: &[Vec<NewJob>], which: &[usize], judged: bool, ahead_ms: i64) -> Call {
-    let jobs: Vec<(usize, &NewJob)> = which.iter().flat_map(|n| groups[*n].iter().map(|job| (*n, job))).collect();
-    insert_jobs(&jobs, judged, ahead_ms)
-}
-
-fn insert_jobs(jobs: &[(usize, &NewJob)], judged: bool, ahead_ms: i64) -> Call {
+/// The statement for jobs, each with who submits it: what is left alone is all of a caller's.
+fn insert(jobs: &[(usize, &NewJob)], judged: bool, ahead_ms: i64) -> Call {
     let text = |of: fn(&NewJob) -> &str| jobs.iter().map(|(_, job)| of(job).to_owned()).collect::<Vec<_>>();
     let ms = |of: fn(&NewJob) -> u64| jobs.iter().map(|(_, job)| signed(of(job))).collect::<Vec<_>>();
     let at = |job: &NewJob| if let When::At(at) = job.when { Some(Stamp(at)) } else { None };
@@ -132,7 +132,7 @@ fn insert_jobs(jobs: &[(usize, &NewJob)], judged: bool, ahead_ms: i64) -> Call {
         params![
             ahead_ms,
             judged,
-            jobs.iter().map(|(group, _)| *group as i32).collect::<Vec<_>>(),
+            jobs.iter().map(|(caller, _)| *caller as i32).collect::<Vec<_>>(),
             jobs.iter().map(|(_, job)| Id(job.id)).collect::<Vec<_>>(),
             text(|job| job.queue.as_str()),
             text(|job| tenant_text(job.tenant.as_ref())),
@@ -188,7 +188,7 @@ async fn attempt(tx: &Tx<'_>, groups: &[Vec<NewJob>], which: &[usize], ahead_ms:
     let mut stored = stored(&read)?;
     let mut new = Vec::new();
     let answers = which.iter().map(|n| stored.group(*n, &groups[*n], &mut new)).collect();
-    let writes = if new.is_empty() { Vec::new() } else { vec![insert_jobs(&new, true, ahead_ms)] };
+    let writes = if new.is_empty() { Vec::new() } else { vec![insert(&new, true, ahead_ms)] };
     tx.commit(writes).await?;
     Ok(answers)
 }

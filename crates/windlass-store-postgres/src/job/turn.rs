@@ -1,7 +1,7 @@
 //! Turns of many workers as one statement. What is plain (completed, alive, claimed) is done by a function of the
 //! migrations; a turn of which something is not plain is done whole in a transaction, judged by the core's rules.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use tokio_postgres::Row;
@@ -56,8 +56,9 @@ impl Work for Turns {
 
     async fn run(inner: &Arc<Inner>, batch: &mut Vec<Turns>) -> Result<Vec<Vec<Turned>>, PortError> {
         let sizes: Vec<usize> = batch.iter().map(|turns| turns.0.len()).collect();
+        let callers = sizes.iter().enumerate().flat_map(|(caller, size)| std::iter::repeat_n(caller, *size)).collect();
         let turns: Vec<Turn> = batch.drain(..).flat_map(|turns| turns.0).collect();
-        let mut answers = all(inner, turns).await?.into_iter();
+        let mut answers = all(inner, &turns, callers).await?.into_iter();
         Ok(sizes.into_iter().map(|size| answers.by_ref().take(size).collect()).collect())
     }
 }
@@ -74,35 +75,33 @@ fn bytes_of(outcome: &Outcome) -> usize {
     if let Outcome::Completed(result) = outcome { result.as_str().len() } else { 0 }
 }
 
-/// Does the plain ones together, then the others together.
-async fn all(inner: &Inner, turns: Vec<Turn>) -> Result<Vec<Turned>, PortError> {
+/// Does the turns of callers all of whose turns are plain together, then the others: turns of one call claim in order.
+async fn all(inner: &Inner, turns: &[Turn], callers: Vec<usize>) -> Result<Vec<Turned>, PortError> {
     let mut seen = HashSet::new();
     // The first of two that speak of one job is not plain either: the second is judged on what it left.
     let twice: HashSet<JobId> = turns.iter().flat_map(jobs_of).filter(|job| !seen.insert(*job)).collect();
-    let (mut plain, mut judged) = (Vec::new(), Vec::new());
-    for (n, turn) in turns.iter().enumerate() {
-        let is_plain = turn.settle.iter().all(|(_, outcome)| is_plain(outcome));
-        match is_plain && !jobs_of(turn).any(|job| twice.contains(&job)) {
-            true => plain.push(n),
-            false => judged.push(n),
-        }
-    }
+    let is_plain = |turn: &Turn| {
+        turn.settle.iter().all(|(_, outcome)| is_plain(outcome)) && !jobs_of(turn).any(|job| twice.contains(&job))
+    };
+    let mut judged: HashSet<usize> =
+        turns.iter().zip(&callers).filter(|(turn, _)| !is_plain(turn)).map(|(_, caller)| *caller).collect();
     let mut answers: Vec<Option<Turned>> = turns.iter().map(|_| None).collect();
-    while !plain.is_empty() {
+    loop {
+        let plain: Vec<usize> = (0..turns.len()).filter(|n| !judged.contains(&callers[*n])).collect();
+        if plain.is_empty() {
+            break;
+        }
         let some: Vec<&Turn> = plain.iter().map(|n| &turns[*n]).collect();
         match plainly(inner, &some).await? {
             Plainly::Done(done) => {
-                plain.drain(..).zip(done).for_each(|(n, turned)| answers[n] = Some(turned));
+                plain.into_iter().zip(done).for_each(|(n, turned)| answers[n] = Some(turned));
+                break;
             }
-            Plainly::Left(left) => {
-                let (other, rest) = plain.iter().enumerate().partition::<Vec<_>, _>(|(i, _)| left.contains(i));
-                judged.extend(other.into_iter().map(|(_, n)| *n));
-                plain = rest.into_iter().map(|(_, n)| *n).collect();
-            }
+            Plainly::Left(left) => judged.extend(left.into_iter().map(|place| callers[plain[place]])),
         }
     }
+    let judged: Vec<usize> = (0..turns.len()).filter(|n| judged.contains(&callers[*n])).collect();
     if !judged.is_empty() {
-        judged.sort_unstable();
         let some: Vec<&Turn> = judged.iter().map(|n| &turns[*n]).collect();
         let done = judge::turns(inner, &some).await?;
         judged.into_iter().zip(done).for_each(|(n, turned)| answers[n] = Some(turned));
@@ -312,12 +311,31 @@ impl Wants {
             }
         }
         for (turn, turned) in turns.iter().zip(done) {
+            if turn.want.len() > 1 {
+                turned.claimed = in_order(turn, std::mem::take(&mut turned.claimed));
+            }
             if turned.claimed.len() < wanted_of(turn) {
                 turned.next = turn.want.iter().filter_map(|(queue, _)| next.get(queue).copied()).min();
             }
         }
         Ok(())
     }
+}
+
+/// Jobs in the order in which a turn asked its queues; one that it asked twice gave to the first first.
+fn in_order(turn: &Turn, claimed: Vec<Job>) -> Vec<Job> {
+    let mut queues: HashMap<QueueName, VecDeque<Job>> = HashMap::new();
+    for job in claimed {
+        queues.entry(job.queue.clone()).or_default().push_back(job);
+    }
+    let mut ordered = Vec::new();
+    for (queue, n) in &turn.want {
+        if let Some(jobs) = queues.get_mut(queue) {
+            let given = jobs.len().min(*n as usize);
+            ordered.extend(jobs.drain(..given));
+        }
+    }
+    ordered
 }
 
 /// The time that a transaction is judged by.

@@ -1,5 +1,10 @@
 //! The schema: what the migrations make is what `schema.sql` says, once and for everybody.
 
+use windlass_core::id::{JobId, QueueName};
+use windlass_core::job::NewJob;
+use windlass_core::lock::Acquire;
+use windlass_core::port::job::{Jobs, Turn};
+use windlass_core::port::lock::Locks;
 use windlass_store_postgres::{OpenError, Options, Postgres};
 
 use crate::server::{Schema, client, execute, schema};
@@ -59,7 +64,7 @@ async fn migrating_again_and_at_the_same_time_changes_nothing() {
     assert_eq!(described(&schema).await, before);
     let client = client(&schema.url).await;
     let applied = client.query("SELECT number FROM windlass_migration WHERE checksum <> ''", &[]).await.unwrap();
-    assert_eq!(applied.len(), 1, "each is remembered once");
+    assert_eq!(applied.len(), 2, "each is remembered once");
 }
 
 #[tokio::test]
@@ -84,4 +89,46 @@ async fn a_migration_that_fails_leaves_nothing() {
     let error = opened(&schema, true).await.err().unwrap();
     assert!(matches!(error, OpenError::Migration { number: 1, .. }), "{error}");
     assert_eq!(described(&schema).await, before);
+}
+
+/// As the version before left it: the first migration, and what it says of itself.
+#[tokio::test]
+async fn a_schema_of_the_version_before_is_brought_up_to_date_with_what_is_in_it() {
+    let first = include_str!("../../migrations/0001_state_and_locks.sql");
+    let schema = schema().await;
+    let table = "CREATE TABLE windlass_migration (number integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL, \
+         applied_at timestamptz(3) NOT NULL)";
+    let drawn: u64 = 8_000_000_000_000_000;
+    execute(
+        &schema.url,
+        &format!(
+            "{table}; {first}; INSERT INTO windlass_migration VALUES (1, 'state_and_locks', '{:08x}', now()); \
+             UPDATE fence_counter SET last = {drawn}; \
+             INSERT INTO tenant_lock VALUES ('acme', 'p', 't', {drawn}, now(), now() + interval '1 day')",
+            crc32fast::hash(first.as_bytes())
+        ),
+    )
+    .await;
+    let store = opened(&schema, true).await.unwrap();
+    let held = Locks::load(&store, &["acme".parse().unwrap()]).await.unwrap().remove(0).holder.unwrap();
+    assert_eq!(held.fence.0, drawn, "what was there is there");
+    let want = Acquire {
+        tenant: "other".parse().unwrap(),
+        plan: "p".parse().unwrap(),
+        task: "t2".parse().unwrap(),
+        ttl_ms: 1_000_000,
+    };
+    let next = store.acquire(&[want]).await.unwrap().remove(0).unwrap().fence;
+    assert!(next > held.fence, "the counter goes on: {next}");
+    let queue: QueueName = "work".parse().unwrap();
+    let job = NewJob::new(JobId::random(1), queue.clone(), None);
+    store.submit(&[vec![job]]).await.unwrap().remove(0).unwrap();
+    let turn = Turn {
+        worker: "w".parse().unwrap(),
+        lease_ms: 1_000,
+        settle: Vec::new(),
+        beat: Vec::new(),
+        want: vec![(queue, 1)],
+    };
+    assert!(store.turn(&[turn]).await.unwrap()[0].claimed[0].fence > next, "for jobs as for locks");
 }
