@@ -358,6 +358,85 @@ BEGIN
 END
 $$;
 
+CREATE TABLE triggers (
+    id text NOT NULL COLLATE pg_catalog."C",
+    parent_id text COLLATE pg_catalog."C",
+    tenant_id text COLLATE pg_catalog."C",
+    status text NOT NULL,
+    trigger_at timestamp(3) with time zone NOT NULL,
+    try_at timestamp(3) with time zone NOT NULL,
+    wake_at timestamp(3) with time zone,
+    owner text COLLATE pg_catalog."C",
+    lease_until timestamp(3) with time zone,
+    fence bigint NOT NULL,
+    retry_count bigint NOT NULL,
+    held boolean NOT NULL,
+    paused text,
+    schedule text NOT NULL,
+    target text NOT NULL,
+    payload text,
+    misfire text NOT NULL,
+    recovery text NOT NULL,
+    overlap text NOT NULL,
+    max_retries bigint NOT NULL,
+    backoff_first_ms bigint NOT NULL,
+    backoff_max_ms bigint NOT NULL,
+    error text,
+    made text,
+    saved_at timestamp(3) with time zone NOT NULL,
+    ended_at timestamp(3) with time zone,
+    version bigint NOT NULL,
+    notes bigint NOT NULL
+)
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.05');
+
+CREATE FUNCTION windlass_claim_triggers(p_owner text, p_lease_ms bigint, p_limit bigint, p_ahead_ms bigint) RETURNS TABLE(o_nth bigint, o_at timestamp with time zone, o_since timestamp with time zone, o_next timestamp with time zone, o_trigger triggers)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_sort TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz := windlass_now(p_ahead_ms);
+    v_until timestamptz := windlass_later(v_now, p_lease_ms);
+    v_rows tid[];
+    v_last_at timestamptz;
+    v_last_id text COLLATE "C";
+    v_fence bigint;
+BEGIN
+    v_rows := ARRAY(
+        SELECT ctid FROM triggers WHERE wake_at IS NOT NULL AND wake_at <= v_now
+        ORDER BY wake_at, id LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    o_nth := 0;
+    o_at := v_now;
+    IF v_rows = '{}' THEN
+        SELECT wake_at INTO o_next FROM triggers WHERE wake_at IS NOT NULL ORDER BY wake_at, id LIMIT 1;
+    ELSE
+        SELECT wake_at, id INTO v_last_at, v_last_id FROM triggers WHERE ctid = v_rows[cardinality(v_rows)];
+        SELECT wake_at INTO o_next FROM triggers
+        WHERE wake_at IS NOT NULL AND (wake_at, id) > (v_last_at, v_last_id) ORDER BY wake_at, id LIMIT 1;
+        PERFORM windlass_fence_forward();
+        v_fence := nextval('windlass_fence');
+        RETURN QUERY
+        UPDATE triggers t
+        SET status = 'PROCESSING', owner = p_owner, fence = v_fence, lease_until = v_until, wake_at = v_until,
+            retry_count = t.retry_count + (t.status = 'PROCESSING')::integer, version = t.version + 1
+        FROM unnest(v_rows) WITH ORDINALITY AS g(row, nth)
+        WHERE t.ctid = g.row
+        RETURNING g.nth, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, t;
+    END IF;
+    -- The one row that every scheduler shares comes last.
+    UPDATE scheduler_life SET since = CASE WHEN v_now > until THEN v_now ELSE since END, until = greatest(until, v_until)
+    RETURNING since INTO o_since;
+    RETURN NEXT;
+END
+$$;
+
 CREATE FUNCTION windlass_counted(p_port text, p_n bigint) RETURNS void
     LANGUAGE sql
     AS $$
@@ -551,6 +630,50 @@ BEGIN
         RETURN p_running - (SELECT count(*) FROM (
             SELECT 1 FROM async_tasks WHERE completed_at IS NULL AND tenant_id <> '' AND tenant_id = p_name
               AND status = 'RUNNING' LIMIT p_running) r);
+    END IF;
+END
+$$;
+
+CREATE FUNCTION windlass_settle_triggers(p_ids text[], p_fences bigint[], p_statuses text[], p_trigger_at timestamp with time zone[], p_try_at timestamp with time zone[], p_retry_counts bigint[], p_held boolean[], p_errors text[], p_made text[], p_ended_at timestamp with time zone[], p_notes bigint[], p_n_steps bigint[], p_n_nths bigint[], p_n_at timestamp with time zone[], p_n_occurrences timestamp with time zone[], p_n_what text[]) RETURNS TABLE(o_step bigint)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    -- By step: how many notes the trigger has now; nothing where it was left alone.
+    v_notes bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(p_ids)]);
+    v_full boolean := false;
+    v_step bigint;
+    v_count bigint;
+BEGIN
+    FOR v_step, v_count IN
+        UPDATE triggers t
+        SET status = g.status, trigger_at = g.trigger_at, try_at = g.try_at, retry_count = g.retry_count, held = g.held,
+            owner = NULL, lease_until = NULL, error = g.error, made = g.made, ended_at = g.ended_at,
+            wake_at = CASE WHEN t.paused IS NULL AND NOT g.held AND g.status = 'PENDING' THEN g.try_at END,
+            version = t.version + 1, notes = t.notes + g.notes
+        FROM unnest(p_ids, p_fences, p_statuses, p_trigger_at, p_try_at, p_retry_counts, p_held, p_errors, p_made, p_ended_at, p_notes)
+            WITH ORDINALITY AS g(id, fence, status, trigger_at, try_at, retry_count, held, error, made, ended_at, notes, step)
+        WHERE t.id = g.id AND t.fence = g.fence AND t.status = 'PROCESSING'
+        RETURNING g.step, t.notes
+    LOOP
+        v_notes[v_step] := v_count;
+        v_full := v_full OR v_count > 100;
+        o_step := v_step;
+        RETURN NEXT;
+    END LOOP;
+    INSERT INTO trigger_note (trigger_id, seq, at, occurrence, what)
+    SELECT p_ids[n.step], v_notes[n.step] - p_notes[n.step] + n.nth, n.at, n.occurrence, n.what
+    FROM unnest(p_n_steps, p_n_nths, p_n_at, p_n_occurrences, p_n_what) AS n(step, nth, at, occurrence, what)
+    WHERE v_notes[n.step] IS NOT NULL;
+    IF v_full THEN
+        DELETE FROM trigger_note n USING unnest(p_ids, v_notes) AS g(id, notes)
+        WHERE g.notes > 100 AND n.trigger_id = g.id AND n.seq < g.notes - 100;
     END IF;
 END
 $$;
@@ -945,6 +1068,14 @@ CREATE TABLE plan_state_projection (
     seq bigint NOT NULL
 );
 
+CREATE TABLE scheduler_life (
+    one boolean DEFAULT true NOT NULL,
+    since timestamp(3) with time zone NOT NULL,
+    until timestamp(3) with time zone NOT NULL,
+    CONSTRAINT scheduler_life_one_check CHECK (one)
+)
+WITH (fillfactor='10');
+
 CREATE TABLE task_checkpoint (
     task_id text NOT NULL COLLATE pg_catalog."C",
     version bigint NOT NULL,
@@ -998,19 +1129,20 @@ CREATE TABLE tenant_state (
 )
 WITH (fillfactor='60');
 
+CREATE TABLE trigger_note (
+    trigger_id text NOT NULL COLLATE pg_catalog."C",
+    seq bigint NOT NULL,
+    at timestamp(3) with time zone NOT NULL,
+    occurrence timestamp(3) with time zone NOT NULL,
+    what text NOT NULL
+);
+
 CREATE SEQUENCE windlass_fence
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
     NO MAXVALUE
     CACHE 1;
-
-CREATE TABLE windlass_migration (
-    number integer NOT NULL,
-    name text NOT NULL,
-    checksum text NOT NULL,
-    applied_at timestamp(3) with time zone NOT NULL
-);
 
 ALTER TABLE ONLY async_tasks
     ADD CONSTRAINT async_tasks_pkey PRIMARY KEY (task_id);
@@ -1042,6 +1174,9 @@ ALTER TABLE ONLY plan_spec
 ALTER TABLE ONLY plan_state_projection
     ADD CONSTRAINT plan_state_projection_pkey PRIMARY KEY (plan_id);
 
+ALTER TABLE ONLY scheduler_life
+    ADD CONSTRAINT scheduler_life_pkey PRIMARY KEY (one);
+
 ALTER TABLE ONLY task_checkpoint
     ADD CONSTRAINT task_checkpoint_pkey PRIMARY KEY (task_id);
 
@@ -1063,8 +1198,11 @@ ALTER TABLE ONLY tenant_lock
 ALTER TABLE ONLY tenant_state
     ADD CONSTRAINT tenant_state_pkey PRIMARY KEY (tenant_id);
 
-ALTER TABLE ONLY windlass_migration
-    ADD CONSTRAINT windlass_migration_pkey PRIMARY KEY (number);
+ALTER TABLE ONLY trigger_note
+    ADD CONSTRAINT trigger_note_pkey PRIMARY KEY (trigger_id, seq);
+
+ALTER TABLE ONLY triggers
+    ADD CONSTRAINT triggers_pkey PRIMARY KEY (id);
 
 CREATE INDEX async_tasks_delayed ON async_tasks USING btree (queue, run_at) WHERE ((NOT ready) AND (status = 'PENDING'::text));
 
@@ -1099,3 +1237,9 @@ CREATE INDEX task_ready ON task_state_projection USING btree (plan_id, ready_at,
 CREATE INDEX task_slot ON task_state_projection USING btree (plan_id) WHERE (owner IS NOT NULL);
 
 CREATE INDEX tenant_lock_expires ON tenant_lock USING btree (expires_at);
+
+CREATE INDEX trigger_due ON triggers USING btree (wake_at, id) WHERE (wake_at IS NOT NULL);
+
+CREATE INDEX trigger_ended ON triggers USING btree (ended_at, id) WHERE (status = 'COMPLETED'::text);
+
+CREATE INDEX trigger_waiting ON triggers USING btree (id) WHERE (held OR (status = 'DEAD'::text));

@@ -84,6 +84,11 @@ impl<'r> Cells<'r> {
         Cells { row, next: 0 }
     }
 
+    /// Without the first `skipped` of its columns.
+    pub(crate) fn after(row: &'r Row, skipped: usize) -> Cells<'r> {
+        Cells { row, next: skipped }
+    }
+
     pub(crate) fn get<T: FromSql<'r>>(&mut self) -> Result<T, PortError> {
         let at = self.next;
         self.next += 1;

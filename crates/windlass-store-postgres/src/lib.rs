@@ -12,6 +12,7 @@ mod pool;
 mod sql;
 mod state;
 mod tls;
+mod trigger;
 mod wake;
 
 pub use error::OpenError;

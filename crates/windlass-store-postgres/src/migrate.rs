@@ -17,6 +17,7 @@ struct Migration {
 const MIGRATIONS: &[Migration] = &[
     Migration { number: 1, name: "state_and_locks", sql: include_str!("../migrations/0001_state_and_locks.sql") },
     Migration { number: 2, name: "jobs", sql: include_str!("../migrations/0002_jobs.sql") },
+    Migration { number: 3, name: "triggers", sql: include_str!("../migrations/0003_triggers.sql") },
 ];
 
 /// Two processes that start at once migrate one after the other.

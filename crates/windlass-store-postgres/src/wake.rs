@@ -33,6 +33,7 @@ pub(crate) enum Port {
     Locks,
     Jobs,
     Ended,
+    Triggers,
 }
 
 pub(crate) struct Wake {
@@ -171,6 +172,7 @@ async fn mark(pool: &Pool, port: Port) -> Result<Mark, PortError> {
         Port::Locks => "locks",
         Port::Jobs => "jobs",
         Port::Ended => "ended",
+        Port::Triggers => "triggers",
     };
     let rows = pool.query(&Call::new(sql::MARK, params![port])).await?;
     Ok(Mark(one(&rows)?.count()?))

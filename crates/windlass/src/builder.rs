@@ -277,7 +277,7 @@ impl Builder {
             state: Arc::clone(&stores.state),
             locks: Arc::clone(&stores.locks),
             queues: Some(queues.clone()),
-            triggers: stores.triggers.clone(),
+            triggers: Some(Arc::clone(&stores.triggers)),
             actions,
             clock: self.clock,
             options,

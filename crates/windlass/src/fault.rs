@@ -92,7 +92,7 @@ pub(crate) fn armed(stores: Stores, url: &StoreUrl) -> Result<Stores, BadFault> 
         timed: AtomicU32::new(0),
         took_us: AtomicU64::new(0),
     });
-    let (jobs, triggers) = (Arc::clone(&deadly.stores.jobs), deadly.stores.triggers.clone());
+    let (jobs, triggers) = (Arc::clone(&deadly.stores.jobs), Arc::clone(&deadly.stores.triggers));
     Ok(Stores { state: Arc::clone(&deadly) as _, locks: deadly as _, jobs, triggers })
 }
 

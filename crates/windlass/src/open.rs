@@ -103,8 +103,8 @@ pub struct Stores {
     pub locks: Arc<dyn Locks>,
     /// Jobs.
     pub jobs: Arc<dyn Jobs>,
-    /// Triggers, where the store keeps them.
-    pub triggers: Option<Arc<dyn Triggers>>,
+    /// Triggers.
+    pub triggers: Arc<dyn Triggers>,
 }
 
 /// Why a store does not open.
@@ -125,11 +125,11 @@ pub enum OpenError {
 /// Opens the store at `url`.
 pub async fn open(url: &StoreUrl, settings: &Settings) -> Result<Stores, OpenError> {
     let both = match url {
-        StoreUrl::Memory => embedded(Embedded::memory()),
+        StoreUrl::Memory => stores(Embedded::memory()),
         StoreUrl::Embedded(path) => {
             let cache_bytes = settings.embedded.cache_mib << 20;
             let accept_loss = settings.embedded.accept_loss;
-            embedded(Embedded::open(path, &windlass_store_embedded::Options { cache_bytes, accept_loss })?)
+            stores(Embedded::open(path, &windlass_store_embedded::Options { cache_bytes, accept_loss })?)
         }
         StoreUrl::Postgres(Secret(url)) => {
             let options = windlass_store_postgres::Options {
@@ -145,12 +145,9 @@ pub async fn open(url: &StoreUrl, settings: &Settings) -> Result<Stores, OpenErr
     Ok(both)
 }
 
-fn stores<S: State + Locks + Jobs + Clone + 'static>(store: S) -> Stores {
-    Stores { state: Arc::new(store.clone()), locks: Arc::new(store.clone()), jobs: Arc::new(store), triggers: None }
-}
-
-fn embedded(store: Embedded) -> Stores {
-    Stores { triggers: Some(Arc::new(store.clone())), ..stores(store) }
+fn stores<S: State + Locks + Jobs + Triggers + Clone + 'static>(store: S) -> Stores {
+    let (state, jobs, triggers) = (Arc::new(store.clone()), Arc::new(store.clone()), Arc::new(store.clone()));
+    Stores { state, locks: Arc::new(store), jobs, triggers }
 }
 
 #[cfg(test)]

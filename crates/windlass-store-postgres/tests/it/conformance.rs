@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use windlass_conformance::harness::{Harness, Ports};
 use windlass_conformance::job::JobHarness;
+use windlass_conformance::trigger::TriggerHarness;
 use windlass_core::port::job::Jobs;
+use windlass_core::port::trigger::Triggers;
 use windlass_store_postgres::{Options, Postgres};
 
 use crate::server::{Schema, schema};
@@ -44,3 +46,15 @@ mod jobs {
 
     windlass_conformance::job_suite!(make);
 }
+
+#[async_trait::async_trait]
+impl TriggerHarness for Schema {
+    async fn open_triggers(&self, ahead_ms: u64) -> Arc<dyn Triggers> {
+        let options = Options { ahead_ms, connections: 2, answer_ms: 240_000, ..Options::default() };
+        Arc::new(Postgres::open(&self.url, &options).await.unwrap())
+    }
+
+    async fn restart(&self) {}
+}
+
+windlass_conformance::trigger_suite!(make);

@@ -39,7 +39,8 @@ pub async fn work_goes_on_after_a_restart(h: &dyn TriggerHarness) {
     assert_eq!(one.settle(&owned[1], done(&owned[1], BORN)).await, Ok(()), "a repeat over a restart");
     assert_eq!(one.notes("a").await.len(), 1);
     let again = Client::ahead(h, "later", LATER_MS).await.claim(9).await;
-    assert_eq!(ids(&again), ["a", "z", "b"], "by their times");
+    assert_eq!(ids(&again)[0], "a", "its next time comes before what leases hold");
+    assert_eq!(again.len(), 3);
     assert!(again.iter().all(|again| owned.iter().all(|owned| again.run.fence > owned.run.fence)));
 }
 

@@ -1,5 +1,6 @@
 //! What claimed occurrences come to.
 
+use windlass_core::fence::Fence;
 use windlass_core::port::Refusal;
 use windlass_core::trigger::rules::{Judged, Outcome, failed, judge_claimed, pause, put_back};
 use windlass_core::trigger::{Noted, Run, Trigger, TriggerStatus};
@@ -140,7 +141,7 @@ pub async fn a_child_that_is_there_stays_as_it_is(h: &dyn TriggerHarness) {
     let owned = one.take().await;
     let outcome = dies(&owned);
     let mut there = outcome.child.clone().expect("a child");
-    there.run.error = Some("another one".to_owned());
+    there.run = Run { error: Some("another one".to_owned()), fence: Fence::NONE, ..there.run };
     one.add(std::slice::from_ref(&there)).await;
     assert_eq!(one.settle(&owned, outcome.clone()).await, Ok(()));
     assert_eq!(one.load(there.id.as_str()).await, Trigger { version: 1, ..there });
