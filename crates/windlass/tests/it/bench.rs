@@ -116,10 +116,43 @@ fn a_store_of_one_process_refuses_several_instances() {
 }
 
 #[test]
+fn each_row_of_bench_jobs_is_one_object_with_the_promised_fields() {
+    let output = windlass(&["bench", "jobs", "--quick", "--store", "memory:", "-o", "json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let out = text(&output.stdout);
+    let rows: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let workloads: Vec<_> = rows.iter().map(|row| row["workload"].as_str().unwrap()).collect();
+    assert_eq!(
+        workloads,
+        [
+            "limit: raw batch of 1",
+            "submit single",
+            "submit single",
+            "submit batched",
+            "burn-down",
+            "burn-down",
+            "burn-down",
+            "submit to result",
+            "result under load",
+            "waiters",
+            "ten beside a million",
+            "claims unblocked",
+            "claims past blocked"
+        ]
+    );
+    for row in &rows {
+        assert_eq!(row["bench"], "jobs", "{row}");
+        assert!(row["per_s"].as_f64().is_some_and(|n| n > 0.0) && row["p50_us"].is_number(), "{row}");
+    }
+    assert_eq!(rows[10]["pass"], true, "ten jobs beside very many: {}", rows[10]);
+}
+
+#[test]
 fn the_help_of_a_bench_names_every_option() {
     for (bench, options) in [
         ("store", vec!["--folder", "--quick", "--tasks", "--only", "--strict", "--output", "--config"]),
         ("plan", vec!["--store", "--quick", "--only", "--instances", "--strict", "--output", "--config"]),
+        ("jobs", vec!["--store", "--quick", "--only", "--strict", "--output", "--config"]),
     ] {
         let output = windlass(&["bench", bench, "-h"]);
         let help = text(&output.stdout);
