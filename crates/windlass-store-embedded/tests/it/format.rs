@@ -21,9 +21,9 @@ use crate::probe::dump;
 use crate::work::{self, id};
 
 const GOLDEN: &str = include_str!("../data/format-1/rows.txt");
-const NOW: Ms = Ms::new(1_800_000_000_000);
+pub(crate) const NOW: Ms = Ms::new(1_800_000_000_000);
 
-fn over(kv: &Arc<Memory>) -> Embedded {
+pub(crate) fn over(kv: &Arc<Memory>) -> Embedded {
     Embedded::over(Arc::<Memory>::clone(kv) as Arc<dyn Kv>, Clock::new(|| NOW.get() * 1000)).unwrap()
 }
 
@@ -89,7 +89,7 @@ async fn scenario(store: &Embedded) {
 }
 
 /// A line for each row: key and value, with every byte that is not plain text as `\xNN`.
-fn text(kv: &dyn Kv) -> String {
+pub(crate) fn text(kv: &dyn Kv) -> String {
     let escape = |bytes: &[u8], plain: fn(u8) -> bool| -> String {
         let one = |byte: &u8| if plain(*byte) { char::from(*byte).to_string() } else { format!("\\x{byte:02x}") };
         bytes.iter().map(one).collect()
@@ -109,11 +109,16 @@ fn unescape(text: &str) -> Vec<u8> {
     bytes
 }
 
-fn golden() -> Arc<Memory> {
-    let rows = GOLDEN.lines().map(|line| line.split_once(' ').unwrap());
+/// The store that such lines are of.
+pub(crate) fn store_of(text: &str) -> Arc<Memory> {
+    let rows = text.lines().map(|line| line.split_once(' ').unwrap());
     let kv = Memory::default();
     kv.commit(rows.map(|(key, value)| (unescape(key), Some(Value::from(unescape(value))))).collect()).unwrap();
     Arc::new(kv)
+}
+
+fn golden() -> Arc<Memory> {
+    store_of(GOLDEN)
 }
 
 /// Everything that can be asked.

@@ -11,4 +11,5 @@ mod format;
 mod lead;
 mod probe;
 mod sync;
+mod trigger_format;
 mod work;
