@@ -1144,6 +1144,13 @@ CREATE SEQUENCE windlass_fence
     NO MAXVALUE
     CACHE 1;
 
+CREATE TABLE windlass_migration (
+    number integer NOT NULL,
+    name text NOT NULL,
+    checksum text NOT NULL,
+    applied_at timestamp(3) with time zone NOT NULL
+);
+
 ALTER TABLE ONLY async_tasks
     ADD CONSTRAINT async_tasks_pkey PRIMARY KEY (task_id);
 
@@ -1203,6 +1210,9 @@ ALTER TABLE ONLY trigger_note
 
 ALTER TABLE ONLY triggers
     ADD CONSTRAINT triggers_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY windlass_migration
+    ADD CONSTRAINT windlass_migration_pkey PRIMARY KEY (number);
 
 CREATE INDEX async_tasks_delayed ON async_tasks USING btree (queue, run_at) WHERE ((NOT ready) AND (status = 'PENDING'::text));
 

@@ -1,5 +1,6 @@
 //! Occurrences: claimed, settled, prolonged.
 
+use windlass_core::fence::Fence;
 use windlass_core::id::InstanceId;
 use windlass_core::port::trigger::{Claim, Due};
 use windlass_core::port::{PortError, Refusal};
@@ -17,31 +18,35 @@ use crate::tx::{Records, Tx};
 type Judged<T> = Result<Result<T, Refusal>, PortError>;
 
 pub(super) fn claim(tx: &mut Tx<'_>, owner: &InstanceId, lease_ms: u64, limit: u32, now: Ms) -> Result<Due, PortError> {
-    let (due, next) = find(tx, limit as usize, now)?;
+    let Found { due, next, above } = find(tx, limit as usize, now)?;
     let alive = tx.record::<Alive>(key::SCHEDULERS)?.unwrap_or_default().claims(lease_ms, now);
-    let mut claimed = Vec::with_capacity(due.len());
-    if !due.is_empty() {
-        let fence = tx.draw_fence()?;
-        let mut ready = Vec::with_capacity(due.len());
-        for kept in due {
-            let run = rules::claim(&kept.run, owner, fence, lease_ms, now);
-            let after = Kept { run, version: kept.version + 1, ..kept.clone() };
-            claimed.push(after.whole(tx)?);
-            ready.push((kept, Ready::new(after, &[], None)?));
-        }
-        // From here on nothing fails.
-        ready.into_iter().for_each(|(kept, ready)| ready.write(tx, Some(&kept)));
+    let fence = if due.is_empty() { Fence::NONE } else { tx.draw_fence()? };
+    let (mut claimed, mut ready) = (Vec::with_capacity(due.len()), Vec::with_capacity(due.len()));
+    for kept in due {
+        let run = rules::claim(&kept.run, owner, fence, lease_ms, now);
+        let after = Kept { run, version: kept.version + 1, ..kept.clone() };
+        claimed.push(after.whole(tx)?);
+        ready.push((kept, Ready::new(after, &[], None)?));
     }
+    // From here on nothing fails: what the table no longer begins with is written elsewhere.
+    tx.hot.triggers.due_from.raise(above);
+    ready.into_iter().for_each(|(kept, ready)| ready.write(tx, Some(&kept)));
     tx.put_record(key::SCHEDULERS.to_vec(), &alive)?;
     Ok(Due { claimed, next, alive_since: alive.since, at: now })
 }
 
-/// What is due, and when the next one is.
-fn find(tx: &mut Tx<'_>, limit: usize, now: Ms) -> Result<(Vec<Kept>, Option<Ms>), KvError> {
+struct Found {
+    due: Vec<Kept>,
+    /// When the next one is.
+    next: Option<Ms>,
+    /// Where the table begins once these are claimed.
+    above: Vec<u8>,
+}
+
+fn find(tx: &Tx<'_>, limit: usize, now: Ms) -> Result<Found, KvError> {
     let (from, to) = key::all_due();
-    let low = std::sync::Arc::clone(&tx.hot.triggers.due_from);
     let (mut due, mut next) = (Vec::new(), None);
-    tx.scan(&low.from(from), &to, &mut |key, value| {
+    tx.scan(&tx.hot.triggers.due_from.from(from), &to, &mut |key, value| {
         let (at, id) = key::timed(key).ok_or_else(damaged)?;
         if at > now || due.len() == limit {
             next = Some((at, key.to_vec()));
@@ -51,8 +56,7 @@ fn find(tx: &mut Tx<'_>, limit: usize, now: Ms) -> Result<(Vec<Kept>, Option<Ms>
         Ok(true)
     })?;
     let (next, above) = next.map_or((None, to), |(at, key)| (Some(at), key));
-    low.raise(above);
-    Ok((due, next))
+    Ok(Found { due, next, above })
 }
 
 pub(super) fn settle(tx: &mut Tx<'_>, claim: &Claim, outcome: &Outcome) -> Judged<()> {

@@ -27,9 +27,9 @@ use crate::work::{self, id};
 const GOLDEN: &str = include_str!("../data/format-1/rows.txt");
 /// Jobs came later, with tables of their own.
 const GOLDEN_JOBS: &str = include_str!("../data/format-1/jobs.txt");
-const NOW: Ms = Ms::new(1_800_000_000_000);
+pub(crate) const NOW: Ms = Ms::new(1_800_000_000_000);
 
-fn over(kv: &Arc<Memory>) -> Embedded {
+pub(crate) fn over(kv: &Arc<Memory>) -> Embedded {
     Embedded::over(Arc::<Memory>::clone(kv) as Arc<dyn Kv>, Clock::new(|| NOW.get() * 1000)).unwrap()
 }
 
@@ -95,7 +95,7 @@ async fn scenario(store: &Embedded) {
 }
 
 /// A line for each row: key and value, with every byte that is not plain text as `\xNN`.
-fn text(kv: &dyn Kv) -> String {
+pub(crate) fn text(kv: &dyn Kv) -> String {
     let escape = |bytes: &[u8], plain: fn(u8) -> bool| -> String {
         let one = |byte: &u8| if plain(*byte) { char::from(*byte).to_string() } else { format!("\\x{byte:02x}") };
         bytes.iter().map(one).collect()
@@ -115,11 +115,16 @@ fn unescape(text: &str) -> Vec<u8> {
     bytes
 }
 
-fn golden(rows: &str) -> Arc<Memory> {
-    let rows = rows.lines().map(|line| line.split_once(' ').unwrap());
+/// The store that such lines are of.
+pub(crate) fn store_of(text: &str) -> Arc<Memory> {
+    let rows = text.lines().map(|line| line.split_once(' ').unwrap());
     let kv = Memory::default();
     kv.commit(rows.map(|(key, value)| (unescape(key), Some(Value::from(unescape(value))))).collect()).unwrap();
     Arc::new(kv)
+}
+
+fn golden() -> Arc<Memory> {
+    store_of(GOLDEN)
 }
 
 /// Everything that can be asked.
@@ -192,7 +197,7 @@ async fn all_jobs(store: &Embedded) -> (Vec<Option<Job>>, Vec<Job>, Vec<QueueVie
 
 #[tokio::test]
 async fn jobs_of_format_1_are_read_and_go_on() {
-    let (old, new) = (over(&golden(GOLDEN_JOBS)), over(&Arc::default()));
+    let (old, new) = (over(&store_of(GOLDEN_JOBS)), over(&Arc::default()));
     jobs_scenario(&new).await;
     let read = all_jobs(&old).await;
     assert!(read == all_jobs(&new).await, "jobs of format 1 read otherwise: {read:#?}");
@@ -230,7 +235,7 @@ async fn the_stored_format_is_what_the_golden_files_say() {
 
 #[tokio::test]
 async fn a_store_of_format_1_is_read_and_goes_on() {
-    let (old, new) = (golden(GOLDEN), Arc::new(Memory::default()));
+    let (old, new) = (store_of(GOLDEN), Arc::new(Memory::default()));
     let (old, new) = (over(&old), over(&new));
     scenario(&new).await;
     let read = everything(&old).await;

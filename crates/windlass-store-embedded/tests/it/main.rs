@@ -12,4 +12,5 @@ mod job;
 mod lead;
 mod probe;
 mod sync;
+mod trigger_format;
 mod work;
