@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use windlass_core::id::{JobId, QueueName};
 use windlass_core::job::limit::{Rule, Scope};
 use windlass_core::job::rules::{Asked, JobAsk};
-use windlass_core::job::{Asker, Job, NewJob};
+use windlass_core::job::{Asker, Job, JobStatus, NewJob};
 use windlass_core::json::Json;
 use windlass_core::port::job::{JobFilter, Jobs, QueueView, Submitted};
 use windlass_core::port::{BATCH_MAX, Cursor, PAGE_MAX, Page, PortError, Refusal};
@@ -28,7 +28,10 @@ use crate::command::Caller;
 use crate::error::Error;
 use crate::shared::locked;
 use crate::watched::Watched;
-use wait::Waiting;
+use wait::{Seat, Waiting};
+
+/// How long workers have to hand back what they did not finish.
+const HAND_BACK: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// The queues of a store. Clones share everything, also the one path by which ended jobs are heard of.
 #[derive(Clone)]
@@ -43,6 +46,8 @@ struct Inner {
     /// Jobs that run on workers of this process: told at once when their end is asked for.
     running: worker::Here,
     stopping: Watched<bool>,
+    /// Nobody listens for ended jobs any more.
+    over: Watched<bool>,
     tasks: Mutex<tokio::task::JoinSet<()>>,
 }
 
@@ -69,6 +74,7 @@ impl Queues {
             rng: Mutex::new(fastrand::Rng::with_seed(seed)),
             running: worker::Here::default(),
             stopping: Watched::default(),
+            over: Watched::default(),
             tasks: Mutex::default(),
         }));
         let listener = queues.clone();
@@ -102,7 +108,7 @@ impl Queues {
             return Err(Error::Invalid(format!("{found} jobs at once; at most {BATCH_MAX}: submit them in parts")));
         }
         // Before they are stored: whatever becomes of them is heard.
-        let cells: Vec<_> = jobs.iter().map(|job| self.0.waiting.watch(job.id)).collect();
+        let seats: Vec<_> = jobs.iter().map(|job| Seat::take(self, job.id)).collect();
         let group = [jobs];
         let mut tries = 0;
         let answer = loop {
@@ -113,10 +119,13 @@ impl Queues {
             }
         };
         let submitted = answer.into_iter().next().ok_or_else(|| PortError::Corrupt("no answer".to_owned()))??;
-        let handles = submitted.into_iter().zip(cells).map(|(submitted, cell)| match submitted.existing {
-            false => Handle::new(self.clone(), submitted.id, cell, false),
+        let handles = submitted.into_iter().zip(seats).map(|(submitted, seat)| match submitted.existing {
+            false => {
+                seat.stored();
+                Handle::new(self.clone(), submitted.id, seat, false)
+            }
             // It may have ended long ago: the first wait looks.
-            true => Handle::new(self.clone(), submitted.id, self.0.waiting.watch(submitted.id), true),
+            true => self.handle(submitted.id),
         });
         Ok(handles.collect())
     }
@@ -133,7 +142,7 @@ impl Queues {
     /// A handle to a job that somebody submitted.
     #[must_use]
     pub fn handle(&self, job: JobId) -> Handle {
-        Handle::new(self.clone(), job, self.0.waiting.watch(job), true)
+        Handle::new(self.clone(), job, Seat::take(self, job), true)
     }
 
     /// A job as it is stored now.
@@ -156,6 +165,23 @@ impl Queues {
     /// A page of queues.
     pub async fn queues(&self, after: Option<&Cursor>, limit: u32) -> Result<Page<QueueView>, Error> {
         Ok(self.0.port.queues(after, limit.clamp(1, PAGE_MAX)).await?)
+    }
+
+    /// Whether a worker asked for jobs of this queue lately.
+    pub(crate) async fn worker_there(&self, queue: &QueueName) -> Result<bool, Error> {
+        let mut after = None;
+        loop {
+            let page = self.queues(after.as_ref(), PAGE_MAX).await?;
+            if let Some(view) = page.items.iter().find(|view| view.queue == *queue) {
+                return Ok(view.worker_until.is_some());
+            }
+            // They come by name.
+            let past = page.items.last().is_some_and(|last| last.queue > *queue);
+            after = page.next.filter(|_| !past);
+            if after.is_none() {
+                return Ok(false);
+            }
+        }
     }
 
     /// Cancels a job: one that waits is CANCELLED, one that runs is asked to end.
@@ -188,7 +214,7 @@ impl Queues {
         Ok(answers)
     }
 
-    /// Cancels or requeues what fits, a page at a time; a dry run only counts.
+    /// Cancels or requeues what fits and can be, a page at a time; a dry run only counts.
     pub async fn ask_all(
         &self,
         filter: &JobFilter,
@@ -196,7 +222,8 @@ impl Queues {
         after: Option<&Cursor>,
         caller: &Caller,
     ) -> Result<Bulk, Error> {
-        let page = self.list(filter, after, PAGE_MAX).await?;
+        let Some(filter) = narrowed(filter, ask) else { return Ok(Bulk::default()) };
+        let page = self.list(&filter, after, PAGE_MAX).await?;
         let jobs: Vec<JobId> = page.items.iter().map(|job| job.id).collect();
         let mut bulk = Bulk { next: page.next, ..Bulk::default() };
         let taken = |answer: &Result<Asked, Refusal>| matches!(answer, Ok(asked) if !matches!(asked, Asked::Ended(_)));
@@ -219,11 +246,11 @@ impl Queues {
         Ok(self.0.port.rules(scopes).await?)
     }
 
-    /// One visit of the janitor: jobs that nobody will answer for any more end, and those whose time is over are
-    /// forgotten; bounded. Answers how many.
-    pub async fn tidy(&self) -> Result<u32, Error> {
+    /// One visit of the janitor: jobs that nobody will answer for any more end, and those whose time is over by the
+    /// store's clock are forgotten; bounded. Answers how many.
+    pub async fn tidy(&self, now: Ms) -> Result<u32, Error> {
         let swept = self.0.port.sweep(PAGE_MAX).await?;
-        let before = self.now().minus(self.0.options.retention_ms);
+        let before = now.minus(self.0.options.retention_ms);
         Ok(swept + self.0.port.purge(before, PAGE_MAX).await?)
     }
 
@@ -231,8 +258,8 @@ impl Queues {
     pub async fn stop(&self) {
         self.0.stopping.modify(|stopping| !std::mem::replace(stopping, true));
         let drain = std::time::Duration::from_millis(self.0.options.drain_ms);
-        // What is not over by then is handed back by its worker.
-        drop(tokio::time::timeout(drain * 2, self.0.running.workers_gone()).await);
+        // What is not over by then is handed back by its worker, which takes a moment too.
+        drop(tokio::time::timeout(drain + HAND_BACK, self.0.running.workers_gone()).await);
         self.kill();
     }
 
@@ -240,6 +267,7 @@ impl Queues {
     pub fn kill(&self) {
         self.0.stopping.modify(|stopping| !std::mem::replace(stopping, true));
         drop(std::mem::take(&mut *locked(&self.0.tasks)));
+        self.0.over.modify(|over| !std::mem::replace(over, true));
     }
 
     fn open(&self) -> Result<(), Error> {
@@ -262,6 +290,17 @@ impl Queues {
         while tasks.try_join_next().is_some() {}
         tasks.spawn(future);
     }
+}
+
+/// What of a filter the asked thing can be done to; `None`: nothing.
+fn narrowed(filter: &JobFilter, ask: JobAsk) -> Option<JobFilter> {
+    let can: &[JobStatus] = match ask {
+        JobAsk::Cancel => &[JobStatus::Pending, JobStatus::Running],
+        JobAsk::Requeue => &[JobStatus::Failed],
+    };
+    let fits = |status: &JobStatus| filter.statuses.is_empty() || filter.statuses.contains(status);
+    let statuses: Vec<_> = can.iter().copied().filter(fits).collect();
+    (!statuses.is_empty()).then(|| JobFilter { statuses, ..filter.clone() })
 }
 
 fn count(n: usize) -> u32 {

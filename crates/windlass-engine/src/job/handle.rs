@@ -12,16 +12,16 @@ use windlass_core::json::Json;
 use windlass_core::port::Refusal;
 
 use super::Queues;
-use super::wait::{self, Cell, Known};
+use super::wait::{Known, Seat};
 use crate::command::Caller;
 use crate::error::Error;
 
-/// A job that was submitted. Dropping it changes nothing about the job.
+/// A job that was submitted. Dropping it changes nothing about the job. It remembers how the job ended: what another
+/// instance requeues after that is another handle's to wait for.
 pub struct Handle {
     queues: Queues,
     job: JobId,
-    /// `None` only while it is dropped.
-    cell: Option<Arc<Cell>>,
+    seat: Seat,
     /// It may have ended before anybody listened.
     old: bool,
 }
@@ -36,8 +36,8 @@ pub enum Waited {
 }
 
 impl Handle {
-    pub(super) fn new(queues: Queues, job: JobId, cell: Arc<Cell>, old: bool) -> Handle {
-        Handle { queues, job, cell: Some(cell), old }
+    pub(super) fn new(queues: Queues, job: JobId, seat: Seat, old: bool) -> Handle {
+        Handle { queues, job, seat, old }
     }
 
     /// Which.
@@ -54,23 +54,31 @@ impl Handle {
 
     /// Waits until the job has ended, at most `timeout`; without one, as long as it takes. A time-out never cancels.
     /// A job that is not stored is an error: it never was, or its retention is over.
-    pub async fn wait(&mut self, timeout: Option<Duration>) -> Result<Waited, Error> {
-        let Some(cell) = self.cell.clone() else { return Err(self.unknown()) };
-        if std::mem::take(&mut self.old) && matches!(cell.look(Known::clone), Known::Nothing) {
-            wait::read(&self.queues, &[self.job]).await?;
+    pub async fn wait(&self, timeout: Option<Duration>) -> Result<Waited, Error> {
+        if self.old {
+            self.seat.look().await?;
         }
-        let ended = cell.until(|known| !matches!(known, Known::Nothing));
-        match timeout {
-            None => ended.await,
-            Some(timeout) => {
-                if tokio::time::timeout(timeout, ended).await.is_err() {
-                    return Ok(Waited::TimedOut);
-                }
+        let known = async {
+            tokio::select! { biased;
+                known = self.seat.known() => Ok(known),
+                // Nobody listens any more.
+                () = self.queues.0.over.until(|over| *over) => Err(Error::Stopping),
             }
-        }
-        match cell.look(Known::clone) {
+        };
+        let known = match timeout {
+            None => known.await?,
+            Some(timeout) => match tokio::time::timeout(timeout, known).await {
+                Ok(known) => known?,
+                Err(_) => return Ok(Waited::TimedOut),
+            },
+        };
+        match known {
             Known::Ended(job) => Ok(Waited::Ended(job)),
-            Known::Gone | Known::Nothing => Err(self.unknown()),
+            Known::Gone { was_there: true } => {
+                let text = format!("job {} has ended, its retention is over, and it", self.job);
+                Err(Refusal::NotFound(text).into())
+            }
+            Known::Gone { was_there: false } | Known::Nothing => Err(self.unknown()),
         }
     }
 
@@ -79,7 +87,7 @@ impl Handle {
     }
 
     /// Its result: waits for it, and a job that did not complete is an error.
-    pub async fn result(mut self) -> Result<Json, JobFailed> {
+    pub async fn result(self) -> Result<Json, JobFailed> {
         match self.wait(None).await? {
             Waited::Ended(job) => outcome(&job),
             // Without a time-out there is none.
@@ -130,12 +138,5 @@ impl IntoFuture for Handle {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.result())
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        drop(self.cell.take());
-        self.queues.0.waiting.forget(self.job);
     }
 }

@@ -1,5 +1,7 @@
 //! What can be set about jobs.
 
+use windlass_core::job::DURATION_MS_MAX;
+
 /// How jobs are worked on and kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobOptions {
@@ -31,7 +33,8 @@ impl JobOptions {
     /// Within their bounds.
     #[must_use]
     pub fn bounded(mut self) -> JobOptions {
-        self.lease_ms = self.lease_ms.max(100);
+        self.lease_ms = self.lease_ms.clamp(100, DURATION_MS_MAX);
+        self.drain_ms = self.drain_ms.min(DURATION_MS_MAX);
         self.scan_ms = self.scan_ms.clamp(10, 60_000);
         self.poll_ms = self.poll_ms.clamp(1, 10_000);
         self

@@ -14,9 +14,24 @@ use windlass_core::port::{Mark, PortError};
 use super::Queues;
 use crate::shared::locked;
 use crate::watched::Watched;
+use tokio::sync::OnceCell;
 
 /// What is known of a job that somebody waits for: how it ended, or nothing yet.
-pub(super) type Cell = Watched<Known>;
+#[derive(Default)]
+pub(super) struct Cell {
+    heard: Watched<Heard>,
+    /// The store was asked once since somebody listens: whoever comes later need not ask again.
+    looked: OnceCell<()>,
+}
+
+#[derive(Default)]
+struct Heard {
+    known: Known,
+    /// It was seen in the store.
+    stored: bool,
+    /// Grows when what was read before does not hold any more.
+    turned: u64,
+}
 
 /// See [`Cell`].
 #[derive(Debug, Clone, Default)]
@@ -26,8 +41,82 @@ pub(super) enum Known {
     Nothing,
     /// As it ended.
     Ended(Arc<Job>),
-    /// It is not stored: never was, or not any more.
-    Gone,
+    /// It is not stored: it never was, or, if this says so, it was and its retention is over.
+    Gone { was_there: bool },
+}
+
+impl Known {
+    fn is_nothing(&self) -> bool {
+        matches!(self, Known::Nothing)
+    }
+}
+
+impl Cell {
+    /// What is known, once it is more than nothing.
+    async fn known(&self) -> Known {
+        loop {
+            self.heard.until(|heard| !heard.known.is_nothing()).await;
+            match self.heard.look(|heard| heard.known.clone()) {
+                // Requeued in between.
+                Known::Nothing => {}
+                known => return known,
+            }
+        }
+    }
+}
+
+/// Somebody's place among those who wait for a job.
+pub(super) struct Seat {
+    queues: Queues,
+    job: JobId,
+    /// `None` only while it is dropped.
+    cell: Option<Arc<Cell>>,
+}
+
+impl Seat {
+    pub(super) fn take(queues: &Queues, job: JobId) -> Seat {
+        Seat { queues: queues.clone(), job, cell: Some(queues.0.waiting.watch(job)) }
+    }
+
+    /// It was stored just now, and whatever becomes of it is heard.
+    pub(super) fn stored(&self) {
+        let Some(cell) = &self.cell else { return };
+        cell.heard.modify(|heard| {
+            // Somebody may have looked too early.
+            if matches!(heard.known, Known::Gone { .. }) {
+                heard.known = Known::Nothing;
+            }
+            heard.stored = true;
+            heard.turned += 1;
+            false
+        });
+        // Somebody else has: as good.
+        drop(cell.looked.set(()));
+    }
+
+    /// What the job came to, once it has ended. The first who waits asks the store, in case nobody listened then.
+    pub(super) async fn known(&self) -> Known {
+        match &self.cell {
+            Some(cell) => cell.known().await,
+            None => Known::Gone { was_there: false },
+        }
+    }
+
+    /// Asks the store, unless somebody who waits for the same job has.
+    pub(super) async fn look(&self) -> Result<(), PortError> {
+        let Some(cell) = &self.cell else { return Ok(()) };
+        if cell.heard.look(|heard| heard.known.is_nothing()) {
+            cell.looked.get_or_try_init(|| read(&self.queues, std::slice::from_ref(&self.job))).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        drop(self.cell.take());
+        self.queues.0.waiting.forget(self.job);
+    }
 }
 
 /// Jobs that are read in one call.
@@ -77,19 +166,50 @@ impl Waiting {
         locked(&self.cells).iter().filter(|(_, cell)| cell.strong_count() > 0).map(|(job, _)| *job).collect()
     }
 
-    fn tell(&self, job: JobId, known: Known) {
-        let cell = locked(&self.cells).get(&job).and_then(Weak::upgrade);
-        if let Some(cell) = cell {
-            cell.modify(|cell| {
-                *cell = known;
-                true
-            });
-        }
+    /// What reading a job must not contradict: how often things turned until now. `None`: nobody waits.
+    fn turned(&self, job: JobId) -> Option<u64> {
+        let cell = locked(&self.cells).get(&job).and_then(Weak::upgrade)?;
+        let turned = cell.heard.look(|heard| heard.turned);
+        drop(cell);
+        self.forget(job);
+        Some(turned)
+    }
+
+    /// Tells what was read, unless things turned while it was on its way: then `false`, and it must be read again.
+    fn tell(&self, job: JobId, turned: u64, found: Option<Job>) -> bool {
+        let Some(cell) = locked(&self.cells).get(&job).and_then(Weak::upgrade) else { return true };
+        let mut taken = true;
+        cell.heard.modify(|heard| {
+            taken = heard.turned == turned;
+            if !taken {
+                return false;
+            }
+            let was_there = heard.stored;
+            heard.stored |= found.is_some();
+            heard.known = match found {
+                Some(job) if job.status.is_ended() => Known::Ended(Arc::new(job)),
+                Some(_) => return false,
+                // How it ended was heard before it was forgotten.
+                None if matches!(heard.known, Known::Ended(_)) => return false,
+                None => Known::Gone { was_there },
+            };
+            true
+        });
+        drop(cell);
+        self.forget(job);
+        taken
     }
 
     /// It has not ended any more.
     pub(super) fn again(&self, job: JobId) {
-        self.tell(job, Known::Nothing);
+        let Some(cell) = locked(&self.cells).get(&job).and_then(Weak::upgrade) else { return };
+        cell.heard.modify(|heard| {
+            heard.known = Known::Nothing;
+            heard.turned += 1;
+            false
+        });
+        drop(cell);
+        self.forget(job);
     }
 
     async fn any(&self) {
@@ -130,16 +250,19 @@ pub(super) async fn listen(queues: &Queues) {
 }
 
 /// Reads these jobs and tells who waits for those that have ended.
-pub(super) async fn read(queues: &Queues, jobs: &[JobId]) -> Result<(), PortError> {
+async fn read(queues: &Queues, jobs: &[JobId]) -> Result<(), PortError> {
+    let waiting = &queues.0.waiting;
     for part in jobs.chunks(READ_MAX) {
-        queues.0.waiting.reads.fetch_add(part.len() as u64, Ordering::Relaxed);
-        let found = queues.0.port.load(part).await?;
-        for (id, job) in part.iter().zip(found) {
-            match job {
-                Some(job) if job.status.is_ended() => queues.0.waiting.tell(*id, Known::Ended(Arc::new(job))),
-                Some(_) => {}
-                None => queues.0.waiting.tell(*id, Known::Gone),
-            }
+        let mut part: Vec<_> = part.iter().filter_map(|job| Some((*job, waiting.turned(*job)?))).collect();
+        while !part.is_empty() {
+            let ids: Vec<JobId> = part.iter().map(|(job, _)| *job).collect();
+            waiting.reads.fetch_add(ids.len() as u64, Ordering::Relaxed);
+            let found = queues.0.port.load(&ids).await?;
+            let missed = part.into_iter().zip(found).filter_map(|((job, turned), found)| {
+                let taken = waiting.tell(job, turned, found);
+                (!taken).then_some(job)
+            });
+            part = missed.filter_map(|job| Some((job, waiting.turned(job)?))).collect();
         }
     }
     Ok(())

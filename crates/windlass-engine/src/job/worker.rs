@@ -1,9 +1,11 @@
 //! Workers in Rust: a handler for each queue and how many of its jobs run at once. One loop speaks for all of them: what
 //! ended, what goes on and what there is room for go to the store in one call.
 
+mod here;
+mod lane;
 mod run;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,16 +14,19 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::time::Instant;
 use windlass_core::fence::Fence;
 use windlass_core::id::{JobId, QueueName, TenantId, WorkerId};
-use windlass_core::job::error::CANCELLED;
+use windlass_core::job::error::{CANCELLED, TIMEOUT};
 use windlass_core::job::rules::Outcome;
 use windlass_core::job::{Job, JobError};
 use windlass_core::json::Json;
-use windlass_core::port::job::{CLAIM_MAX, Delivery, QUEUES_MAX, Turn, Turned};
-use windlass_core::port::{Mark, PortError};
+use windlass_core::port::job::{Delivery, Turn, Turned};
+use windlass_core::port::{Mark, PortError, Refusal};
 
 use super::Queues;
 use crate::error::Error;
 use crate::watched::Watched;
+use here::Gone;
+pub(super) use here::Here;
+use lane::Place;
 
 /// What a handler is told.
 #[derive(Debug, Clone)]
@@ -107,39 +112,11 @@ impl Worker {
     }
 }
 
-/// Workers of this process, and what they must hear at once.
-pub(super) struct Here {
-    alive: Watched<usize>,
-    cancels: broadcast::Sender<JobId>,
-}
-
-impl Default for Here {
-    fn default() -> Self {
-        Here { alive: Watched::default(), cancels: broadcast::Sender::new(1_024) }
-    }
-}
-
-impl Here {
-    /// The job's end was asked for: if a worker of this process runs it, it need not wait for its next heartbeat.
-    pub(super) fn cancel(&self, job: JobId) {
-        // Nobody hears it where there is no worker.
-        drop(self.cancels.send(job));
-    }
-
-    pub(super) async fn workers_gone(&self) {
-        self.alive.until(|alive| *alive == 0).await;
-    }
-}
-
 impl Queues {
     /// Begins to work on queues.
     pub fn work(&self, lanes: Vec<Lane>) -> Result<Worker, Error> {
         self.open()?;
-        let lanes: Vec<Lane> =
-            lanes.into_iter().map(|lane| Lane { concurrency: lane.concurrency.max(1), ..lane }).collect();
-        if lanes.is_empty() || lanes.len() > QUEUES_MAX {
-            return Err(Error::Invalid(format!("a worker works on 1 to {QUEUES_MAX} queues, not on {}", lanes.len())));
-        }
+        let places = lane::places(lanes)?;
         let text = format!("w-{:032x}", crate::shared::locked(&self.0.rng).u128(..));
         let id: WorkerId = text.parse().map_err(|_| Error::Invalid(format!("{text} is no worker id")))?;
         let (stopping, gone) = (Arc::new(Watched::default()), Arc::new(Watched::default()));
@@ -147,29 +124,21 @@ impl Queues {
         let work = Loop {
             queues: self.clone(),
             id: id.clone(),
-            lanes: lanes.into_iter().map(|lane| (lane, VecDeque::new(), 0)).collect(),
+            places,
             running: HashMap::new(),
             settle: Vec::new(),
             ended,
             endings,
-            cancels: self.0.running.cancels.subscribe(),
+            cancels: self.0.running.hear(),
             stopping: Arc::clone(&stopping),
-            look: true,
+            scan_at: Instant::now(),
             next: None,
             beat_at: Instant::now() + beat_every(self.0.options.lease_ms),
         };
-        self.0.running.alive.modify(|alive| {
-            *alive += 1;
-            true
-        });
-        let (queues, end) = (self.clone(), Arc::clone(&gone));
+        let end = Gone::later(self, &gone);
         self.spawn(async move {
             work.run().await;
-            end.modify(|gone| !std::mem::replace(gone, true));
-            queues.0.running.alive.modify(|alive| {
-                *alive -= 1;
-                true
-            });
+            drop(end);
         });
         Ok(Worker { id, stopping, gone })
     }
@@ -188,14 +157,17 @@ struct Ending {
 /// A job that runs here.
 struct Busy {
     fence: Fence,
-    lane: usize,
-    task: tokio::task::AbortHandle,
+    place: usize,
+    /// Whoever forgets a job ends its handler; one that has ended does not mind.
+    _task: Task,
 }
 
-impl Drop for Busy {
-    /// Whoever forgets a job ends its handler; one that has ended does not mind.
+/// A task that ends with this.
+struct Task(tokio::task::AbortHandle);
+
+impl Drop for Task {
     fn drop(&mut self) {
-        self.task.abort();
+        self.0.abort();
     }
 }
 
@@ -203,8 +175,7 @@ impl Drop for Busy {
 struct Loop {
     queues: Queues,
     id: WorkerId,
-    /// Each with what waits here and how many run.
-    lanes: Vec<(Lane, VecDeque<Job>, u32)>,
+    places: Vec<Place>,
     running: HashMap<JobId, Busy>,
     /// What has ended and is not told yet.
     settle: Vec<(Delivery, Outcome)>,
@@ -212,9 +183,9 @@ struct Loop {
     endings: mpsc::UnboundedReceiver<Ending>,
     cancels: broadcast::Receiver<JobId>,
     stopping: Arc<Watched<bool>>,
-    /// There may be work in the store.
-    look: bool,
-    /// When there may be some again by itself.
+    /// When to look in the store whatever was heard.
+    scan_at: Instant,
+    /// When there may be work again by itself.
     next: Option<Instant>,
     beat_at: Instant,
 }
@@ -222,22 +193,32 @@ struct Loop {
 impl Loop {
     async fn run(mut self) {
         let news = Arc::new(Watched::new(0u64));
-        let watcher = tokio::spawn(watch(self.queues.clone(), Arc::clone(&news)));
+        let watcher = Task(tokio::spawn(watch(self.queues.clone(), Arc::clone(&news))).abort_handle());
         let mut seen = 0;
         while !self.is_stopping() {
             self.begin();
-            self.look |= news.get() != seen;
-            let beats = Instant::now() >= self.beat_at;
-            let want = if self.look { self.room() } else { Vec::new() };
+            let (now, heard) = (Instant::now(), news.get());
+            if heard != seen || now >= self.scan_at || self.next.is_some_and(|next| now >= next) {
+                seen = heard;
+                self.look(now);
+            }
+            let beats = now >= self.beat_at;
+            let want = lane::room(&self.places, beats);
             if self.settle.is_empty() && want.is_empty() && !beats {
                 self.rest(&news, seen).await;
                 continue;
             }
-            seen = news.get();
             self.turn(want, beats).await;
         }
-        watcher.abort();
+        drop(watcher);
         self.drain().await;
+    }
+
+    /// There may be something in every queue.
+    fn look(&mut self, now: Instant) {
+        self.places.iter_mut().for_each(|place| place.look = true);
+        self.scan_at = now + Duration::from_millis(self.queues.0.options.scan_ms);
+        self.next = None;
     }
 
     fn is_stopping(&self) -> bool {
@@ -249,11 +230,17 @@ impl Loop {
         while let Ok(ending) = self.endings.try_recv() {
             self.ending(ending);
         }
-        for lane in 0..self.lanes.len() {
-            while self.lanes[lane].2 < self.lanes[lane].0.concurrency
-                && let Some(job) = self.lanes[lane].1.pop_front()
+        for place in 0..self.places.len() {
+            while self.places[place].has_slot()
+                && let Some((job, since)) = self.places[place].waiting.pop_front()
             {
-                self.start(lane, job);
+                let waited = since.elapsed();
+                // Its time runs since it was claimed. What little is left of it would not be enough; whoever claims it
+                // next gives it all of it.
+                match job.timeout_ms.is_some_and(|ms| waited * 2 >= Duration::from_millis(ms)) {
+                    true => self.settle.push(back(job.id, job.fence)),
+                    false => self.start(place, job, waited),
+                }
             }
         }
     }
@@ -267,53 +254,39 @@ impl Loop {
         }
     }
 
-    fn forget(&mut self, job: JobId) {
-        if let Some(busy) = self.running.remove(&job) {
-            self.lanes[busy.lane].2 -= 1;
-        }
+    fn forget(&mut self, job: JobId) -> bool {
+        let Some(busy) = self.running.remove(&job) else { return false };
+        self.places[busy.place].running -= 1;
+        true
     }
 
-    fn start(&mut self, lane: usize, job: Job) {
+    fn start(&mut self, place: usize, job: Job, waited: Duration) {
         let delivery = Delivery { job: job.id, fence: job.fence };
-        let work = run::once(Arc::clone(&self.lanes[lane].0.handler), job, self.queues.spread());
+        let work = run::once(Arc::clone(&self.places[place].lane.handler), job, waited, self.queues.spread());
         let ended = self.ended.clone();
         let task = tokio::spawn(async move {
             let outcome = work.await;
             // The loop is gone: so is the worker.
             drop(ended.send(Ending { delivery, outcome }));
         });
-        self.lanes[lane].2 += 1;
-        self.running.insert(delivery.job, Busy { fence: delivery.fence, lane, task: task.abort_handle() });
+        self.places[place].running += 1;
+        self.running.insert(delivery.job, Busy { fence: delivery.fence, place, _task: Task(task.abort_handle()) });
     }
 
-    /// How many more jobs of each queue fit.
-    fn room(&self) -> Vec<(QueueName, u32)> {
-        let mut left = CLAIM_MAX;
-        let room = self.lanes.iter().map(|(lane, waiting, running)| {
-            let taken = running + u32::try_from(waiting.len()).unwrap_or(u32::MAX);
-            let free = (lane.concurrency + lane.prefetch).saturating_sub(taken).min(left);
-            left -= free;
-            (lane.queue.clone(), free)
-        });
-        room.filter(|(_, free)| *free > 0).collect()
+    /// Everything that is this worker's, in the same order in every run of a simulation.
+    fn held(&self) -> Vec<Delivery> {
+        let running = self.running.iter().map(|(job, busy)| Delivery { job: *job, fence: busy.fence });
+        let waiting = self.places.iter().flat_map(|place| &place.waiting);
+        let waiting = waiting.map(|(job, _)| Delivery { job: job.id, fence: job.fence });
+        let mut held: Vec<_> = running.chain(waiting).collect();
+        held.sort_by_key(|delivery| delivery.fence);
+        held
     }
 
     /// Says everything there is to say.
     async fn turn(&mut self, want: Vec<(QueueName, u32)>, beats: bool) {
         let lease_ms = self.queues.0.options.lease_ms;
-        let wanted: u32 = want.iter().map(|(_, n)| n).sum();
-        let waiting = self.lanes.iter().flat_map(|(_, waiting, _)| waiting.iter());
-        let beat = match beats {
-            true => {
-                let here = self.running.iter().map(|(job, busy)| Delivery { job: *job, fence: busy.fence });
-                let mut beat: Vec<_> =
-                    here.chain(waiting.map(|job| Delivery { job: job.id, fence: job.fence })).collect();
-                // The same order in every run of a simulation.
-                beat.sort_by_key(|delivery| delivery.fence);
-                beat
-            }
-            false => Vec::new(),
-        };
+        let beat = if beats { self.held() } else { Vec::new() };
         let turn = Turn { worker: self.id.clone(), lease_ms, settle: std::mem::take(&mut self.settle), beat, want };
         let turns = [turn];
         let answer = self.queues.0.port.turn(&turns).await;
@@ -324,7 +297,7 @@ impl Loop {
                     self.beat_at = Instant::now() + beat_every(lease_ms);
                 }
                 if let Some(turned) = answers.pop() {
-                    self.turned(&turn, turned, wanted);
+                    self.turned(&turn, turned);
                 }
             }
             Ok(_) => self.away(turn, &PortError::Corrupt("the store answered another number of turns".into())).await,
@@ -337,11 +310,10 @@ impl Loop {
     async fn away(&mut self, turn: Turn, error: &PortError) {
         tracing::warn!(worker = %self.id, %error, "the store of jobs does not answer");
         self.settle = turn.settle;
-        self.look = true;
         tokio::time::sleep(Duration::from_millis(self.queues.0.options.poll_ms)).await;
     }
 
-    fn turned(&mut self, turn: &Turn, turned: Turned, wanted: u32) {
+    fn turned(&mut self, turn: &Turn, turned: Turned) {
         for ((delivery, _), answer) in turn.settle.iter().zip(&turned.settled) {
             if let Err(why) = answer {
                 tracing::warn!(job = %delivery.job, %why, "the answer came too late and was not taken");
@@ -351,46 +323,75 @@ impl Loop {
             match answer {
                 Ok(beaten) if beaten.cancel => self.cancel(delivery.job),
                 Ok(_) => {}
+                Err(Refusal::TimedOut { timeout_ms }) => self.timed_out(*delivery, timeout_ms),
                 Err(why) => {
                     tracing::warn!(job = %delivery.job, %why, "the job is not this worker's any more");
                     self.lost(*delivery);
                 }
             }
         }
-        if wanted > 0 {
-            self.look = u32::try_from(turned.claimed.len()).is_ok_and(|claimed| claimed >= wanted);
-            self.next = turned.next.map(|next| Instant::now() + Duration::from_millis(next.since(turned.at).max(1)));
+        let now = Instant::now();
+        if let Some(next) = turned.next {
+            let next = now + Duration::from_millis(next.since(turned.at).max(1));
+            self.next = Some(self.next.map_or(next, |before| before.min(next)));
+        }
+        for (queue, wanted) in turn.want.iter().filter(|(_, wanted)| *wanted > 0) {
+            let claimed = turned.claimed.iter().filter(|job| job.queue == *queue).count();
+            let place = self.places.iter_mut().find(|place| place.lane.queue == *queue);
+            if let Some(place) = place {
+                // All that was asked for came: there may be more.
+                place.look = claimed >= *wanted as usize;
+            }
         }
         for job in turned.claimed {
-            let lane = self.lanes.iter_mut().find(|(lane, ..)| lane.queue == job.queue);
-            if let Some((_, waiting, _)) = lane {
-                waiting.push_back(job);
+            // It was this worker's before, under a fence that does not count any more.
+            self.forget(job.id);
+            lane::take(&mut self.places, job.id, None);
+            if let Some(place) = self.places.iter_mut().find(|place| place.lane.queue == job.queue) {
+                place.waiting.push_back((job, now));
             }
         }
     }
 
     /// Its end was asked for, and dropping its handler is how a handler in Rust ends.
     fn cancel(&mut self, job: JobId) {
-        let Some(busy) = self.running.get(&job) else { return };
-        let delivery = Delivery { job, fence: busy.fence };
+        let running = self.running.get(&job).map(|busy| busy.fence);
+        let Some(fence) = running.or_else(|| lane::take(&mut self.places, job, None).map(|job| job.fence)) else {
+            return;
+        };
         self.forget(job);
-        let error = Box::new(JobError::of(CANCELLED, "its end was asked for while it ran"));
-        self.settle.push((delivery, Outcome::Failed { error, retry: false, spread: 0 }));
+        self.fail(Delivery { job, fence }, JobError::of(CANCELLED, "its end was asked for while it ran"), false);
+    }
+
+    /// The store says so before the handler's own time is over: it was claimed some time before it began.
+    fn timed_out(&mut self, delivery: Delivery, timeout_ms: u64) {
+        if lane::take(&mut self.places, delivery.job, Some(delivery.fence)).is_some() {
+            self.settle.push(back(delivery.job, delivery.fence));
+        } else if self.runs(delivery) {
+            self.forget(delivery.job);
+            self.fail(delivery, JobError::of(TIMEOUT, format!("took longer than {timeout_ms} ms")), true);
+        }
+    }
+
+    fn fail(&mut self, delivery: Delivery, error: JobError, retry: bool) {
+        let spread = self.queues.spread();
+        self.settle.push((delivery, Outcome::Failed { error: Box::new(error), retry, spread }));
+    }
+
+    fn runs(&self, delivery: Delivery) -> bool {
+        self.running.get(&delivery.job).is_some_and(|busy| busy.fence == delivery.fence)
     }
 
     fn lost(&mut self, delivery: Delivery) {
-        if self.running.get(&delivery.job).is_some_and(|busy| busy.fence == delivery.fence) {
+        if self.runs(delivery) {
             self.forget(delivery.job);
         }
-        for (_, waiting, _) in &mut self.lanes {
-            waiting.retain(|job| job.id != delivery.job || job.fence != delivery.fence);
-        }
+        lane::take(&mut self.places, delivery.job, Some(delivery.fence));
     }
 
     /// Until there is something to do.
     async fn rest(&mut self, news: &Watched<u64>, seen: u64) {
-        let scan = Instant::now() + Duration::from_millis(self.queues.0.options.scan_ms);
-        let until = self.beat_at.min(scan).min(self.next.unwrap_or(scan));
+        let until = self.beat_at.min(self.scan_at).min(self.next.unwrap_or(self.scan_at));
         let stopping = Arc::clone(&self.stopping);
         tokio::select! { biased;
             ending = self.endings.recv() => {
@@ -405,29 +406,25 @@ impl Loop {
             },
             () = stopping.until(|stopping| *stopping) => {}
             () = self.queues.0.stopping.until(|stopping| *stopping) => {}
-            () = news.until(|now| *now != seen) => self.look = true,
-            () = tokio::time::sleep_until(until) => {
-                self.look = true;
-                self.next = None;
-            }
+            () = news.until(|now| *now != seen) => {}
+            () = tokio::time::sleep_until(until) => {}
         }
     }
 
     /// The end: what was not begun goes back at once, what runs has its time, what is not over by then goes back too.
     async fn drain(mut self) {
         let end = Instant::now() + Duration::from_millis(self.queues.0.options.drain_ms);
-        let unbegun: Vec<Job> = self.lanes.iter_mut().flat_map(|(_, waiting, _)| waiting.drain(..)).collect();
-        let back = |job: JobId, fence: Fence| (Delivery { job, fence }, Outcome::Released);
-        self.settle.extend(unbegun.into_iter().map(|job| back(job.id, job.fence)));
+        let unbegun = self.places.iter_mut().flat_map(|place| place.waiting.drain(..));
+        self.settle.extend(unbegun.map(|(job, _)| back(job.id, job.fence)));
         loop {
             while let Ok(ending) = self.endings.try_recv() {
                 self.ending(ending);
             }
             let over = Instant::now() >= end;
             if over {
-                let left: Vec<_> = self.running.iter().map(|(job, busy)| back(*job, busy.fence)).collect();
+                let left = self.held();
                 self.running.clear();
-                self.settle.extend(left);
+                self.settle.extend(left.into_iter().map(|delivery| back(delivery.job, delivery.fence)));
             }
             let beats = Instant::now() >= self.beat_at;
             if !self.settle.is_empty() || beats {
@@ -436,16 +433,29 @@ impl Loop {
             if self.settle.is_empty() && self.running.is_empty() || over {
                 return;
             }
+            if !self.settle.is_empty() {
+                // The store did not answer, and a moment has passed; or it asked for somebody's end.
+                continue;
+            }
             tokio::select! { biased;
                 ending = self.endings.recv() => {
                     if let Some(ending) = ending {
                         self.ending(ending);
                     }
                 }
+                cancel = self.cancels.recv() => match cancel {
+                    Ok(job) => self.cancel(job),
+                    Err(_) => self.beat_at = Instant::now(),
+                },
                 () = tokio::time::sleep_until(end.min(self.beat_at)) => {}
             }
         }
     }
+}
+
+/// It waits again, and nobody counts that it was here.
+fn back(job: JobId, fence: Fence) -> (Delivery, Outcome) {
+    (Delivery { job, fence }, Outcome::Released)
 }
 
 /// Hears of new work.

@@ -5,8 +5,9 @@ use windlass_core::id::PlanId;
 use windlass_core::lock::Holder;
 use windlass_core::plan::command::possible;
 use windlass_core::plan::{Plan, PlanStatus};
-use windlass_core::port::PAGE_MAX;
 use windlass_core::port::state::Filter;
+use windlass_core::port::{PAGE_MAX, PortError};
+use windlass_core::stage::Action;
 use windlass_core::task::status::TaskStatus;
 use windlass_core::task::{Cause, Hold, Task};
 
@@ -47,7 +48,10 @@ impl Engine {
             _ if at.interrupted() => Why::new("interrupted", interrupted(&found), possible),
             _ if found.row.control.start.is_some() => self.why_not_begun(&found, possible).await?,
             TaskStatus::Pending => self.why_pending(&found, possible).await?,
-            TaskStatus::Running => Why::new("running", self.why_running(&found), possible),
+            TaskStatus::Running => match self.no_worker(&found).await? {
+                Some(text) => Why::new("noWorker", format!("{}; {text}", self.why_running(&found)), possible),
+                None => Why::new("running", self.why_running(&found), possible),
+            },
             TaskStatus::RollingBack => Why::new("rollingBack", "it is being taken back".to_owned(), possible),
             TaskStatus::Paused => paused(task, possible),
             TaskStatus::Failed => Why::new("failed", failed("failed", task), possible),
@@ -128,6 +132,21 @@ impl Engine {
             return why("slot", text);
         }
         why("turn", "its turn has not come: it starts when an instance has room".to_owned())
+    }
+
+    /// Whether the stage that runs is a job and nobody is there to do it.
+    async fn no_worker(&self, found: &Found) -> Result<Option<String>, Error> {
+        let stage = found.row.task.stage.and_then(|index| found.job.work.stages.get(index as usize));
+        let (Some(Action::Job(job)), Some(queues)) = (stage.map(|stage| &stage.action), &self.0.queues) else {
+            return Ok(None);
+        };
+        let there = match queues.worker_there(&job.queue).await {
+            Ok(there) => there,
+            // What state knows is said all the same.
+            Err(Error::Port(PortError::Unavailable(_))) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        Ok((!there).then(|| format!("no worker for queue {}: start one", job.queue)))
     }
 
     fn why_running(&self, found: &Found) -> String {

@@ -82,7 +82,7 @@ impl Shared {
     async fn purge_jobs_and_triggers(&self) {
         for _ in 0..PURGES_MAX {
             let Some(queues) = &self.queues else { break };
-            match queues.tidy().await {
+            match queues.tidy(self.store_now()).await {
                 Ok(done) if done >= PURGE_MAX => Counts::count(&self.counts.purged, done),
                 Ok(done) => {
                     Counts::count(&self.counts.purged, done);

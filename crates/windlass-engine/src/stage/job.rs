@@ -1,7 +1,7 @@
 //! A job on a queue, and its result: how a worker in any language is a stage.
 
 use windlass_core::failure::FailureKind;
-use windlass_core::job::JobStatus;
+use windlass_core::job::{JobStatus, NewJob};
 use windlass_core::stage;
 
 use super::template::Rendering;
@@ -23,9 +23,8 @@ pub(super) async fn run(
     let mut new = queues.job(job.queue.clone(), Some(payload));
     new.tenant = Some(told.tenant.clone());
     // The same stage with the same payload is the same job, also after a crash; another payload is another job.
-    new.key = Some(format!("{}/{:016x}", told.idempotency_key(), new.digest()));
-    let mut handle = queues.submit(new).await.map_err(trouble)?;
-    again_if_failed(queues, &mut handle).await.map_err(trouble)?;
+    let key = format!("{}/{:016x}", told.idempotency_key(), new.digest());
+    let handle = given(queues, new, &key).await.map_err(trouble)?;
     match handle.wait(None).await.map_err(trouble)? {
         Waited::Ended(job) => match outcome(&job) {
             Ok(result) => Ok(Ended::Done(Some(result))),
@@ -41,17 +40,31 @@ pub(super) async fn run(
 /// Why a job or a trigger cannot be.
 pub(crate) const NO_STORE: &str = "this instance has no store for jobs or triggers (WL-5006)";
 
-/// A stage that is tried again, or run again after a retry, meets its job of before: if that is dead, it is given
-/// another chance.
-async fn again_if_failed(queues: &Queues, handle: &mut Handle) -> Result<(), Error> {
-    if !handle.is_old() || handle.now().await?.status != JobStatus::Failed {
-        return Ok(());
-    }
-    let by = crate::ENGINE.parse().map_err(|_| Error::Invalid("the engine has no name".to_owned()))?;
-    // Somebody else may have requeued it in between: then it is not FAILED any more, and that is as good.
-    match queues.requeue(handle.id(), &Caller::new(by)).await {
-        Ok(_) | Err(Error::Store(_)) => Ok(()),
-        Err(error) => Err(error),
+/// The stage's job. A stage that is tried again, or run again after a retry, meets its job of before: if that is dead, it
+/// is given another chance; if it was cancelled, which is for good, another one takes its place.
+async fn given(queues: &Queues, mut new: NewJob, key: &str) -> Result<Handle, Error> {
+    let mut cancelled = 0u32;
+    loop {
+        new.key = Some(if cancelled == 0 { key.to_owned() } else { format!("{key}/{cancelled}") });
+        let handle = queues.submit(new.clone()).await?;
+        if !handle.is_old() {
+            return Ok(handle);
+        }
+        match handle.now().await?.status {
+            JobStatus::Cancelled => {
+                cancelled += 1;
+                new.id = queues.new_id();
+            }
+            JobStatus::Failed => {
+                let by = crate::ENGINE.parse().map_err(|_| Error::Invalid("the engine has no name".to_owned()))?;
+                // Somebody else may have requeued it in between: then it is not FAILED any more, and that is as good.
+                return match queues.requeue(handle.id(), &Caller::new(by)).await {
+                    Ok(_) | Err(Error::Store(_)) => Ok(handle),
+                    Err(error) => Err(error),
+                };
+            }
+            _ => return Ok(handle),
+        }
     }
 }
 

@@ -11,8 +11,8 @@ use windlass_core::job::{Job, JobError};
 
 use super::{Failed, JobHandler, Told};
 
-/// Runs `job` once.
-pub(super) async fn once(handler: Arc<dyn JobHandler>, job: Job, spread: u16) -> Outcome {
+/// Runs `job` once. Its time runs since it was claimed, which was so long ago.
+pub(super) async fn once(handler: Arc<dyn JobHandler>, job: Job, waited: Duration, spread: u16) -> Outcome {
     let told = Told {
         job: job.id,
         queue: job.queue,
@@ -24,7 +24,7 @@ pub(super) async fn once(handler: Arc<dyn JobHandler>, job: Job, spread: u16) ->
     let work = AssertUnwindSafe(handler.run(told)).catch_unwind();
     let ended = match job.timeout_ms {
         None => Some(work.await),
-        Some(ms) => tokio::time::timeout(Duration::from_millis(ms), work).await.ok(),
+        Some(ms) => tokio::time::timeout(Duration::from_millis(ms).saturating_sub(waited), work).await.ok(),
     };
     let failed = |error: JobError, retry| Outcome::Failed { error: Box::new(error.cut()), retry, spread };
     match ended {

@@ -1,0 +1,83 @@
+//! The queues of a worker: what waits here of each, how much runs, and how much more of it fits.
+
+use std::collections::{HashSet, VecDeque};
+
+use tokio::time::Instant;
+use windlass_core::fence::Fence;
+use windlass_core::id::{JobId, QueueName};
+use windlass_core::job::Job;
+use windlass_core::port::BATCH_MAX;
+use windlass_core::port::job::{CLAIM_MAX, QUEUES_MAX};
+
+use super::Lane;
+use crate::error::Error;
+
+/// A queue that is worked on.
+pub(super) struct Place {
+    pub(super) lane: Lane,
+    /// Claimed and not begun, each with when it came.
+    pub(super) waiting: VecDeque<(Job, Instant)>,
+    pub(super) running: u32,
+    /// There may be work in the store.
+    pub(super) look: bool,
+}
+
+impl Place {
+    pub(super) fn has_slot(&self) -> bool {
+        self.running < self.lane.concurrency
+    }
+
+    fn free(&self) -> u32 {
+        let taken = self.running.saturating_add(u32::try_from(self.waiting.len()).unwrap_or(u32::MAX));
+        self.lane.concurrency.saturating_add(self.lane.prefetch).saturating_sub(taken)
+    }
+}
+
+/// The places of a worker that works on these queues.
+pub(super) fn places(lanes: Vec<Lane>) -> Result<Vec<Place>, Error> {
+    if lanes.is_empty() || lanes.len() > QUEUES_MAX {
+        return Err(Error::Invalid(format!("a worker works on 1 to {QUEUES_MAX} queues, not on {}", lanes.len())));
+    }
+    let mut queues = HashSet::new();
+    if let Some(twice) = lanes.iter().find(|lane| !queues.insert(&lane.queue)) {
+        return Err(Error::Invalid(format!("a worker has one handler for a queue; {} has two", twice.queue)));
+    }
+    // It speaks of all of them in one call.
+    let all: u64 = lanes.iter().map(|lane| u64::from(lane.concurrency.max(1)) + u64::from(lane.prefetch)).sum();
+    if all > BATCH_MAX as u64 {
+        return Err(Error::Invalid(format!(
+            "a worker has at most {BATCH_MAX} jobs at once, running and claimed ahead; this one would have {all}"
+        )));
+    }
+    let place = |lane: Lane| Place {
+        lane: Lane { concurrency: lane.concurrency.max(1), ..lane },
+        waiting: VecDeque::new(),
+        running: 0,
+        look: true,
+    };
+    Ok(lanes.into_iter().map(place).collect())
+}
+
+/// How many more jobs of each queue fit. No queue's room takes away all of what one call may ask for. With `all`,
+/// queues without room are named too, which says that a worker is there.
+pub(super) fn room(places: &[Place], all: bool) -> Vec<(QueueName, u32)> {
+    let share = CLAIM_MAX / u32::try_from(places.len()).unwrap_or(CLAIM_MAX).max(1);
+    let free = |place: &Place| if place.look { place.free() } else { 0 };
+    let mut left = CLAIM_MAX - places.iter().map(|place| free(place).min(share)).sum::<u32>();
+    let room = places.iter().map(|place| {
+        let first = free(place).min(share);
+        let more = (free(place) - first).min(left);
+        left -= more;
+        (place.lane.queue.clone(), first + more)
+    });
+    room.filter(|(_, free)| all || *free > 0).collect()
+}
+
+/// Takes a job away that waits here: any delivery of it, or one.
+pub(super) fn take(places: &mut [Place], job: JobId, fence: Option<Fence>) -> Option<Job> {
+    places.iter_mut().find_map(|place| {
+        let is_it = |(waits, _): &(Job, Instant)| waits.id == job && fence.is_none_or(|fence| waits.fence == fence);
+        let at = place.waiting.iter().position(is_it)?;
+        place.waiting.remove(at).map(|(job, _)| job)
+    })
+}
