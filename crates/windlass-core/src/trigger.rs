@@ -162,6 +162,9 @@ pub struct Run {
     /// It fell due while no scheduler lived, and waits for a person.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
+    /// A person fired it: it is carried out as it is, however late that is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asked: bool,
     /// Who carries it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<InstanceId>,

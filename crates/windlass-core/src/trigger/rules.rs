@@ -156,7 +156,7 @@ pub fn judge_claimed(trigger: &Trigger, alive_since: Ms, grace_ms: u64, now: Ms)
         return Judged::Settle(died(trigger, "whoever carried it out was not heard of again", now));
     }
     // What has been tried is what it is; what a person added or fired is what they meant.
-    if run.retry_count > 0 || trigger.parent.is_some() {
+    if run.retry_count > 0 || run.asked || trigger.parent.is_some() {
         return Judged::Fire(None);
     }
     if spec.recovery == Recovery::Held && run.trigger_at < alive_since {
@@ -197,6 +197,7 @@ pub fn failed(trigger: &Trigger, error: &str, spread: u16, now: Ms) -> Outcome {
     let try_at = now.plus(trigger.spec.backoff.delay_ms(tried, spread));
     let run = Run {
         retry_count: tried,
+        asked: trigger.run.asked,
         error: Some(cut(error)),
         ..waits(trigger.run.trigger_at, try_at).after(&trigger.run)
     };
@@ -208,6 +209,7 @@ pub fn failed(trigger: &Trigger, error: &str, spread: u16, now: Ms) -> Outcome {
 pub fn put_back(trigger: &Trigger, try_at: Ms) -> Outcome {
     let run = Run {
         retry_count: trigger.run.retry_count,
+        asked: trigger.run.asked,
         error: trigger.run.error.clone(),
         ..waits(trigger.run.trigger_at, try_at).after(&trigger.run)
     };
@@ -238,21 +240,26 @@ pub fn fire(trigger: &Trigger, asker: &Asker) -> Result<(Trigger, Note), Refusal
     let now = asker.at;
     let (status, again) = (trigger.run.status, trigger.run.held || trigger.run.status == TriggerStatus::Dead);
     let added = |of: &Trigger| note(of, Noted::Added(asker.clone()), now);
+    let recurring = trigger.spec.schedule.is_recurring();
     if again {
         // The occurrence that waits for a person, as it was.
-        let run = waits(trigger.run.trigger_at, now).after(&trigger.run);
-        let fired = Trigger { run, ..trigger.clone() };
+        let run = Run { asked: true, ..waits(trigger.run.trigger_at, now).after(&trigger.run) };
+        let paused = trigger.paused.clone().filter(|_| recurring);
+        let fired = Trigger { run, paused, ..trigger.clone() };
         let note = added(&fired);
         return Ok((fired, note));
     }
-    if trigger.spec.schedule.is_recurring() {
+    if recurring {
         let child = Trigger { version: 0, ..leaves(trigger, now, waits(now, now)) };
         let note = added(&child);
         return Ok((child, note));
     }
     match status {
         TriggerStatus::Pending => {
-            let fired = Trigger { run: waits(now, now).after(&trigger.run), paused: None, ..trigger.clone() };
+            // One whose time has come may have been tried: it stays the same occurrence, under the same key.
+            let at = trigger.run.trigger_at.min(now);
+            let run = Run { asked: true, ..waits(at, now).after(&trigger.run) };
+            let fired = Trigger { run, paused: None, ..trigger.clone() };
             let note = added(&fired);
             Ok((fired, note))
         }
@@ -289,6 +296,7 @@ pub fn resume(trigger: &Trigger, now: Ms) -> (Trigger, Option<Note>) {
     let resumed = Trigger { paused: None, ..trigger.clone() };
     let run = &trigger.run;
     let passed = run.status == TriggerStatus::Pending && run.trigger_at < now && run.retry_count == 0 && !run.held;
+    let passed = passed && !run.asked;
     if trigger.paused.is_none() || !passed || !trigger.spec.schedule.is_recurring() {
         return (resumed, None);
     }
@@ -323,6 +331,7 @@ fn waits(trigger_at: Ms, try_at: Ms) -> Run {
         try_at,
         retry_count: 0,
         held: false,
+        asked: false,
         owner: None,
         lease_until: Ms::ZERO,
         fence: Fence::NONE,

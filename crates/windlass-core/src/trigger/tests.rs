@@ -112,6 +112,11 @@ fn what_fell_due_while_no_scheduler_lived_is_held_if_it_says_so() {
     assert!(held.run.held && held.wake_at().is_none());
     let (fired, _) = fire(&held, &asker(late)).unwrap();
     assert_eq!((fired.run.trigger_at, fired.wake_at()), (NOW.plus(10_000), Some(late)));
+    assert_eq!(judge_claimed(&claimed(&fired, 2, late), late, 0, late), Judged::Fire(None), "a person said so");
+    let back = with(&fired, &put_back(&claimed(&fired, 2, late), late));
+    assert_eq!(judge_claimed(&claimed(&back, 3, late), late, 0, late), Judged::Fire(None), "and that is not forgotten");
+    let (resumed, noted) = resume(&pause(&fired, &asker(late)), late);
+    assert_eq!((resumed.run.trigger_at, noted), (NOW.plus(10_000), None), "a pause does not skip it either");
     let (skipped, _) = skip(&held, &asker(late)).unwrap();
     assert_eq!(skipped.wake_at(), Some(NOW.plus(110_000)));
     assert_eq!(judge_claimed(&owned, NOW, 1_000_000, late), Judged::Fire(None), "somebody was there");
@@ -126,6 +131,28 @@ fn a_person_fires_a_single_one_and_adds_to_a_recurring_one() {
     assert_eq!(added.spec.schedule, Schedule::At(NOW));
     let done = with(&added, &fired(&claimed(&added, 1, NOW), made(), NOW));
     assert!(fire(&done, &asker(NOW)).is_err());
+}
+
+#[test]
+fn a_single_one_that_is_due_is_fired_as_the_occurrence_it_is() {
+    let due = once().run.trigger_at;
+    let tried = with(&once(), &put_back(&claimed(&once(), 1, due), due.plus(100)));
+    let (fired, _) = fire(&tried, &asker(due.plus(50))).unwrap();
+    assert_eq!((fired.key(), fired.wake_at()), (once().key(), Some(due.plus(50))), "it may have made something before");
+}
+
+#[test]
+fn a_dead_one_that_is_fired_late_fires_whatever_its_misfire_policy() {
+    let mut single = once();
+    single.spec.misfire = super::schedule::Misfire::Skip;
+    single.spec.max_retries = 0;
+    let due = single.run.trigger_at;
+    let owned = claimed(&single, 1, due);
+    let dead = pause(&with(&owned, &failed(&owned, "no", 0, due)), &asker(due));
+    let late = due.plus(86_400_000);
+    let (fired, _) = fire(&dead, &asker(late)).unwrap();
+    assert_eq!((fired.wake_at(), fired.key()), (Some(late), once().key()));
+    assert_eq!(judge_claimed(&claimed(&fired, 2, late), late, 0, late), Judged::Fire(None));
 }
 
 #[test]

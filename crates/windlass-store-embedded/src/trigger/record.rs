@@ -114,9 +114,10 @@ impl Kept {
     }
 
     fn encode(&self, out: &mut Out) -> Result<(), KvError> {
-        let Run { status, held, .. } = self.run;
+        let Run { status, held, asked, .. } = self.run;
         let apart = matches!(self.spec, Spec::Apart);
-        out.byte(status_byte(status) | if held { HELD } else { 0 } | if apart { APART } else { 0 });
+        let flags = [(held, HELD), (asked, ASKED), (apart, APART)];
+        out.byte(flags.iter().filter(|(is, _)| *is).fold(status_byte(status), |byte, (_, flag)| byte | flag));
         out.number(self.version);
         out.number(self.notes);
         out.at(self.saved_at);
@@ -145,7 +146,7 @@ impl Kept {
             "" => None,
             json => Some(serde_json::from_str(json).map_err(|_| damaged())?),
         };
-        let run = run_in(&mut from, status_in(flags)?, flags & HELD != 0)?;
+        let run = run_in(&mut from, flags)?;
         let spec = match flags & APART != 0 {
             true => Spec::Apart,
             false => Spec::Beside(from.rest().into()),
@@ -156,6 +157,7 @@ impl Kept {
 
 const HELD: u8 = 8;
 const APART: u8 = 16;
+const ASKED: u8 = 32;
 
 fn status_byte(status: TriggerStatus) -> u8 {
     match status {
@@ -195,10 +197,11 @@ fn run(out: &mut Out, run: &Run) {
     out.option(run.ended_at.map(Ms::get));
 }
 
-fn run_in(from: &mut In<'_>, status: TriggerStatus, held: bool) -> Result<Run, KvError> {
+fn run_in(from: &mut In<'_>, flags: u8) -> Result<Run, KvError> {
     Ok(Run {
-        status,
-        held,
+        status: status_in(flags)?,
+        held: flags & HELD != 0,
+        asked: flags & ASKED != 0,
         trigger_at: from.at()?,
         try_at: from.at()?,
         retry_count: from.small()?,

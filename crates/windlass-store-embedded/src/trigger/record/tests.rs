@@ -35,6 +35,7 @@ fn runs(run: &Run) -> Vec<Run> {
     let mut runs: Vec<Run> = made.into_iter().map(|made| Run { made: Some(made), ..run.clone() }).collect();
     runs.push(Run { status: TriggerStatus::Dead, error: Some(String::new()), ended_at: Some(Ms::ZERO), ..run.clone() });
     runs.push(Run { held: true, retry_count: u32::MAX, fence: Fence(u64::MAX), try_at: Ms::MAX, ..run.clone() });
+    runs.push(Run { asked: true, ..run.clone() });
     runs.push(Run { status: TriggerStatus::Processing, owner: Some("me".parse().unwrap()), ..run.clone() });
     runs
 }
