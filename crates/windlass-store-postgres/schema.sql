@@ -386,7 +386,8 @@ CREATE TABLE triggers (
     saved_at timestamp(3) with time zone NOT NULL,
     ended_at timestamp(3) with time zone,
     version bigint NOT NULL,
-    notes bigint NOT NULL
+    notes bigint NOT NULL,
+    asked boolean NOT NULL
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.05');
 
@@ -634,7 +635,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION windlass_settle_triggers(p_ids text[], p_fences bigint[], p_statuses text[], p_trigger_at timestamp with time zone[], p_try_at timestamp with time zone[], p_retry_counts bigint[], p_held boolean[], p_errors text[], p_made text[], p_ended_at timestamp with time zone[], p_notes bigint[], p_n_steps bigint[], p_n_nths bigint[], p_n_at timestamp with time zone[], p_n_occurrences timestamp with time zone[], p_n_what text[]) RETURNS TABLE(o_step bigint)
+CREATE FUNCTION windlass_settle_triggers(p_ids text[], p_fences bigint[], p_statuses text[], p_trigger_at timestamp with time zone[], p_try_at timestamp with time zone[], p_retry_counts bigint[], p_held boolean[], p_errors text[], p_made text[], p_ended_at timestamp with time zone[], p_notes bigint[], p_n_steps bigint[], p_n_nths bigint[], p_n_at timestamp with time zone[], p_n_occurrences timestamp with time zone[], p_n_what text[], p_asked boolean[]) RETURNS TABLE(o_step bigint)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -653,12 +654,12 @@ DECLARE
 BEGIN
     FOR v_step, v_count IN
         UPDATE triggers t
-        SET status = g.status, trigger_at = g.trigger_at, try_at = g.try_at, retry_count = g.retry_count, held = g.held,
+        SET status = g.status, trigger_at = g.trigger_at, try_at = g.try_at, retry_count = g.retry_count, held = g.held, asked = g.asked,
             owner = NULL, lease_until = NULL, error = g.error, made = g.made, ended_at = g.ended_at,
             wake_at = CASE WHEN t.paused IS NULL AND NOT g.held AND g.status = 'PENDING' THEN g.try_at END,
             version = t.version + 1, notes = t.notes + g.notes
-        FROM unnest(p_ids, p_fences, p_statuses, p_trigger_at, p_try_at, p_retry_counts, p_held, p_errors, p_made, p_ended_at, p_notes)
-            WITH ORDINALITY AS g(id, fence, status, trigger_at, try_at, retry_count, held, error, made, ended_at, notes, step)
+        FROM unnest(p_ids, p_fences, p_statuses, p_trigger_at, p_try_at, p_retry_counts, p_held, p_errors, p_made, p_ended_at, p_notes, p_asked)
+            WITH ORDINALITY AS g(id, fence, status, trigger_at, try_at, retry_count, held, error, made, ended_at, notes, asked, step)
         WHERE t.id = g.id AND t.fence = g.fence AND t.status = 'PROCESSING'
         RETURNING g.step, t.notes
     LOOP

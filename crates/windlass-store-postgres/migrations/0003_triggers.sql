@@ -29,7 +29,9 @@ CREATE TABLE triggers (
     saved_at         timestamptz(3) NOT NULL,
     ended_at         timestamptz(3),
     version          bigint NOT NULL,
-    notes            bigint NOT NULL
+    notes            bigint NOT NULL,
+    -- A person fired it.
+    asked            boolean NOT NULL
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
 -- What claims read. Everything else is found by id, or waits for a person, or for retention.
 CREATE INDEX trigger_due ON triggers (wake_at, id) WHERE wake_at IS NOT NULL;
@@ -105,7 +107,8 @@ $$;
 CREATE FUNCTION windlass_settle_triggers(
     p_ids text[], p_fences bigint[], p_statuses text[], p_trigger_at timestamptz[], p_try_at timestamptz[],
     p_retry_counts bigint[], p_held boolean[], p_errors text[], p_made text[], p_ended_at timestamptz[], p_notes bigint[],
-    p_n_steps bigint[], p_n_nths bigint[], p_n_at timestamptz[], p_n_occurrences timestamptz[], p_n_what text[]
+    p_n_steps bigint[], p_n_nths bigint[], p_n_at timestamptz[], p_n_occurrences timestamptz[], p_n_what text[],
+    p_asked boolean[]
 ) RETURNS TABLE (o_step bigint)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
@@ -121,12 +124,12 @@ DECLARE
 BEGIN
     FOR v_step, v_count IN
         UPDATE triggers t
-        SET status = g.status, trigger_at = g.trigger_at, try_at = g.try_at, retry_count = g.retry_count, held = g.held,
+        SET status = g.status, trigger_at = g.trigger_at, try_at = g.try_at, retry_count = g.retry_count, held = g.held, asked = g.asked,
             owner = NULL, lease_until = NULL, error = g.error, made = g.made, ended_at = g.ended_at,
             wake_at = CASE WHEN t.paused IS NULL AND NOT g.held AND g.status = 'PENDING' THEN g.try_at END,
             version = t.version + 1, notes = t.notes + g.notes
-        FROM unnest(p_ids, p_fences, p_statuses, p_trigger_at, p_try_at, p_retry_counts, p_held, p_errors, p_made, p_ended_at, p_notes)
-            WITH ORDINALITY AS g(id, fence, status, trigger_at, try_at, retry_count, held, error, made, ended_at, notes, step)
+        FROM unnest(p_ids, p_fences, p_statuses, p_trigger_at, p_try_at, p_retry_counts, p_held, p_errors, p_made, p_ended_at, p_notes, p_asked)
+            WITH ORDINALITY AS g(id, fence, status, trigger_at, try_at, retry_count, held, error, made, ended_at, notes, asked, step)
         WHERE t.id = g.id AND t.fence = g.fence AND t.status = 'PROCESSING'
         RETURNING g.step, t.notes
     LOOP

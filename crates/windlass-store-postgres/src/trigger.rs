@@ -212,6 +212,7 @@ fn plain_call(settles: &[(Claim, Outcome)]) -> Result<Call, PortError> {
             at,
             occurrences,
             what,
+            settles.iter().map(|(_, outcome)| outcome.run.asked).collect::<Vec<bool>>(),
         ],
     ))
 }

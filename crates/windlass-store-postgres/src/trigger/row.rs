@@ -36,9 +36,10 @@ pub(super) fn trigger(cells: &mut Cells<'_>) -> Result<Kept, PortError> {
     let spec = TriggerSpec { schedule, target, payload, tenant, misfire, recovery, overlap, max_retries, backoff };
     let (error, made) = (cells.get()?, cells.json_or_none()?);
     let (saved_at, ended_at) = (cells.at()?, cells.at_or_none()?);
-    let run = Run { status, trigger_at, try_at, retry_count, held, owner, lease_until, fence, error, made, ended_at };
-    let trigger = Trigger { id, parent, spec, saved_at, paused, run, version: cells.count()? };
-    Ok(Kept { trigger, notes: cells.count()? })
+    let (version, notes, asked) = (cells.count()?, cells.count()?, cells.get()?);
+    let run =
+        Run { status, trigger_at, try_at, retry_count, held, asked, owner, lease_until, fence, error, made, ended_at };
+    Ok(Kept { trigger: Trigger { id, parent, spec, saved_at, paused, run, version }, notes })
 }
 
 pub(super) fn triggers(rows: &[Row]) -> Result<Vec<Trigger>, PortError> {
@@ -100,6 +101,7 @@ pub(super) fn put(statement: &'static str, all: &[&Kept]) -> Result<Call, PortEr
         times(|trigger| trigger.run.ended_at),
         numbers(|kept| kept.trigger.version),
         numbers(|kept| kept.notes),
+        all.iter().map(|kept| kept.trigger.run.asked).collect::<Vec<bool>>(),
     ];
     Ok(Call::new(statement, params))
 }

@@ -57,7 +57,9 @@ macro_rules! trigger_columns {
             $t,
             ".version, ",
             $t,
-            ".notes"
+            ".notes, ",
+            $t,
+            ".asked"
         )
     };
 }
@@ -68,7 +70,7 @@ pub(super) const CLAIM: &str = concat!(
     " FROM windlass_claim_triggers($1, $2, $3, $4) ORDER BY o_nth"
 );
 pub(super) const SETTLE: &str = "SELECT o_step FROM windlass_settle_triggers(\
-     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
+     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
 pub(super) const RENEW: &str = "UPDATE triggers t \
      SET lease_until = n.until, wake_at = CASE WHEN t.paused IS NULL AND NOT t.held THEN n.until END, version = t.version + 1 \
      FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS g(id, fence, nth), \
@@ -83,11 +85,12 @@ macro_rules! insert {
     () => {
         "INSERT INTO triggers (id, parent_id, tenant_id, status, trigger_at, try_at, wake_at, owner, lease_until, fence, \
          retry_count, held, paused, schedule, target, payload, misfire, recovery, overlap, max_retries, backoff_first_ms, \
-         backoff_max_ms, error, made, saved_at, ended_at, version, notes) \
+         backoff_max_ms, error, made, saved_at, ended_at, version, notes, asked) \
          SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[], \
          $7::timestamptz[], $8::text[], $9::timestamptz[], $10::bigint[], $11::bigint[], $12::boolean[], $13::text[], \
          $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[], $20::bigint[], $21::bigint[], \
-         $22::bigint[], $23::text[], $24::text[], $25::timestamptz[], $26::timestamptz[], $27::bigint[], $28::bigint[])"
+         $22::bigint[], $23::text[], $24::text[], $25::timestamptz[], $26::timestamptz[], $27::bigint[], $28::bigint[], \
+         $29::boolean[])"
     };
 }
 pub(super) const INSERT: &str = insert!();
@@ -101,7 +104,8 @@ pub(super) const UPDATE: &str = concat!(
      target = excluded.target, payload = excluded.payload, misfire = excluded.misfire, recovery = excluded.recovery, \
      overlap = excluded.overlap, max_retries = excluded.max_retries, backoff_first_ms = excluded.backoff_first_ms, \
      backoff_max_ms = excluded.backoff_max_ms, error = excluded.error, made = excluded.made, \
-     saved_at = excluded.saved_at, ended_at = excluded.ended_at, version = excluded.version, notes = excluded.notes"
+     saved_at = excluded.saved_at, ended_at = excluded.ended_at, version = excluded.version, notes = excluded.notes, \
+     asked = excluded.asked"
 );
 pub(super) const ADD_NOTES: &str = "INSERT INTO trigger_note (trigger_id, seq, at, occurrence, what) \
      SELECT * FROM unnest($1::text[], $2::bigint[], $3::timestamptz[], $4::timestamptz[], $5::text[])";
