@@ -37,7 +37,7 @@ async fn main() -> anyhow::Result<()> {
     let receipt = jobs.submit(job("\"a receipt\"")?).await?;
     println!("the receipt: {}", receipt.await?);
 
-    let mut letter = jobs.submit(job("\"a letter\"")?).await?;
+    let letter = jobs.submit(job("\"a letter\"")?).await?;
     if let Waited::Ended(job) = letter.wait(Some(Duration::from_secs(30))).await? {
         println!("the letter is {}: {}", job.status, job.error.as_deref().map(ToString::to_string).unwrap_or_default());
     }

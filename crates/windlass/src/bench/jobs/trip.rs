@@ -96,7 +96,7 @@ fn lane(queue: &QueueName) -> Lane {
     Lane { queue: queue.clone(), concurrency: CALLERS, prefetch: 0, handler: Arc::new(nothing) }
 }
 
-async fn ended(mut handle: Handle) -> anyhow::Result<()> {
+async fn ended(handle: Handle) -> anyhow::Result<()> {
     match handle.wait(Some(LONG)).await? {
         Waited::Ended(job) => anyhow::ensure!(job.result.is_some(), "job {} is {}", job.id, job.status),
         Waited::TimedOut => anyhow::bail!("job {} does not end", handle.id()),
