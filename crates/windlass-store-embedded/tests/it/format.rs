@@ -123,10 +123,6 @@ pub(crate) fn store_of(text: &str) -> Arc<Memory> {
     Arc::new(kv)
 }
 
-fn golden() -> Arc<Memory> {
-    store_of(GOLDEN)
-}
-
 /// Everything that can be asked.
 async fn everything(store: &Embedded) -> (Vec<Option<Row>>, Vec<Row>, Vec<Tenant>) {
     let mut keys = vec![Key::Instance(id("i-1"))];
