@@ -9,6 +9,7 @@
 mod chance;
 mod conflict;
 mod flaky;
+mod job;
 mod operations;
 mod outage;
 mod people;
