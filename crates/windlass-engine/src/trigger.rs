@@ -144,9 +144,11 @@ impl Timetable<'_> {
         decide: impl Fn(Option<&Trigger>, Ms) -> Decided,
     ) -> Result<Trigger, Error> {
         self.shared.is_open()?;
+        // Two occurrences that are added in one millisecond are two.
+        let mut later = 0;
         for _ in 0..ROUNDS_MAX {
             let stored = self.find(id).await?;
-            let now = self.shared.store_now();
+            let now = self.shared.store_now().plus(later);
             let (trigger, note) = decide(stored.as_ref(), now)?;
             if caller.dry_run {
                 rules::may_save(stored.as_ref().filter(|stored| stored.id == trigger.id), &trigger, now)?;
@@ -158,7 +160,8 @@ impl Timetable<'_> {
             let [Save { trigger, .. }] = saves;
             match answer {
                 Some(Ok(version)) => return Ok(Trigger { version, ..trigger }),
-                Some(Err(Refusal::Version { .. } | Refusal::Exists(_))) => {}
+                Some(Err(Refusal::Version { .. })) => {}
+                Some(Err(Refusal::Exists(_))) => later += 1,
                 Some(Err(refusal)) => return Err(refusal.into()),
                 None => return Err(PortError::Corrupt("the store answered nothing".to_owned()).into()),
             }

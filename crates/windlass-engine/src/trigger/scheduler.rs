@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::Instant;
+use windlass_core::fence::Fence;
 use windlass_core::id::{TenantId, TriggerId};
+use windlass_core::job::NewJob;
 use windlass_core::port::trigger::{CLAIM_MAX, Claim, Due, Triggers};
-use windlass_core::port::{Mark, PortError};
+use windlass_core::port::{BATCH_MAX, Mark, PortError, Refusal};
 use windlass_core::time::Ms;
 use windlass_core::trigger::rules::{self, Judged, Outcome};
-use windlass_core::trigger::{Made, Trigger};
+use windlass_core::trigger::{Made, Trigger, TriggerStatus};
 
 use super::fire::{self, NotFired};
 use crate::shared::{Shared, locked};
@@ -21,17 +24,15 @@ use crate::watched::Watched;
 struct Desk {
     shared: Arc<Shared>,
     port: Arc<dyn Triggers>,
-    /// Occurrences that are being carried out here, and how to stop.
-    busy: Mutex<BTreeMap<TriggerId, Busy>>,
+    /// Occurrences that are being carried out here, and how to stop. A trigger that was claimed again after its lease
+    /// ran out is here twice until the older one has stopped.
+    busy: Mutex<BTreeMap<(TriggerId, Fence), Arc<Notify>>>,
     /// One of them is over.
-    freed: tokio::sync::Notify,
+    freed: Notify,
     /// Something was saved.
     news: Watched<u64>,
-}
-
-struct Busy {
-    claim: Claim,
-    stop: Arc<tokio::sync::Notify>,
+    /// The earliest of what was settled here since the last look: the store tells nobody of that.
+    settled: Watched<Option<Ms>>,
 }
 
 /// Runs until the engine stops.
@@ -40,24 +41,19 @@ pub(crate) async fn schedule(shared: Arc<Shared>, port: Arc<dyn Triggers>) {
         shared: Arc::clone(&shared),
         port,
         busy: Mutex::default(),
-        freed: tokio::sync::Notify::new(),
+        freed: Notify::new(),
         news: Watched::default(),
+        settled: Watched::default(),
     });
     shared.spawn(watch(Arc::clone(&desk)));
     shared.spawn(renew(Arc::clone(&desk)));
     while !shared.is_stopping() {
-        let room = CLAIM_MAX.saturating_sub(u32::try_from(locked(&desk.busy).len()).unwrap_or(u32::MAX));
-        if room == 0 {
-            desk.freed.notified().await;
-            continue;
-        }
-        let seen = desk.news.get();
-        match desk.port.claim_due(&shared.instance, shared.options.lease_ms, room).await {
-            Ok(due) => {
-                let wait = desk.until_next(&due);
-                desk.take(due).await;
-                desk.rest(wait, seen).await;
-            }
+        // A stop waits until what is claimed here was handed over or back.
+        desk.count(1);
+        let looked = desk.look().await;
+        desk.count(-1);
+        match looked {
+            Ok(look) => desk.rest(look).await,
             Err(error) => {
                 tracing::warn!(%error, "the store of triggers does not answer");
                 crate::run::pause(RETRY_MS).await;
@@ -68,33 +64,69 @@ pub(crate) async fn schedule(shared: Arc<Shared>, port: Arc<dyn Triggers>) {
 
 /// Between two tries when a store does not answer.
 const RETRY_MS: u64 = 100;
+/// Between two looks at what is due and cannot be claimed.
+const AGAIN_MS: u64 = 10;
+
+/// What a look at the store found.
+struct Look {
+    /// News up to here were known.
+    seen: u64,
+    /// When it was, here and by the store's clock.
+    began: Instant,
+    at: Ms,
+    /// When the next one is due.
+    next: Option<Ms>,
+    /// Nothing more can be claimed until something is over.
+    full: bool,
+}
 
 impl Desk {
-    /// How long nothing is due.
-    fn until_next(&self, due: &Due) -> Duration {
-        let scan = self.shared.options.scan_ms;
-        Duration::from_millis(due.next.map_or(scan, |next| next.since(due.at).min(scan)))
+    /// Claims what there is room for, and begins it. Without room it only says that a scheduler is there.
+    async fn look(self: &Arc<Self>) -> Result<Look, PortError> {
+        let room = CLAIM_MAX.saturating_sub(u32::try_from(locked(&self.busy).len()).unwrap_or(u32::MAX));
+        let seen = self.news.get();
+        self.settled.modify(|settled| settled.take().is_some());
+        let due = self.port.claim_due(&self.shared.instance, self.shared.options.lease_ms, room).await?;
+        let (began, at, full) = (Instant::now(), due.at, room == 0);
+        // What is due and was left although there was room is in somebody else's hands.
+        let left = !full && due.claimed.is_empty();
+        let next = due.next.map(|next| if left { next.max(at.plus(AGAIN_MS)) } else { next });
+        self.take(due, began).await;
+        Ok(Look { seen, began, at, next, full })
     }
 
-    async fn rest(&self, wait: Duration, seen: u64) {
-        if wait.is_zero() {
-            return;
+    /// Until something is due, was saved, or was not told.
+    async fn rest(&self, look: Look) {
+        // A third of the lease: that there is a scheduler is said in time.
+        let scan = self.shared.options.scan_ms.min((self.shared.options.lease_ms / 3).max(1));
+        let end = |ms: u64| look.began + Duration::from_millis(ms.min(scan));
+        let until = |next: Option<Ms>| end(next.map_or(scan, |next| next.since(look.at)));
+        if look.full {
+            return tokio::select! { biased;
+                () = self.shared.stopped() => {}
+                () = self.freed.notified() => {}
+                () = tokio::time::sleep_until(end(scan)) => {}
+            };
         }
-        tokio::select! { biased;
-            () = self.shared.stopped() => {}
-            () = self.news.until(|news| *news != seen) => {}
-            () = tokio::time::sleep(wait) => {}
+        loop {
+            let settled = self.settled.get();
+            let next = [look.next, settled].into_iter().flatten().min();
+            tokio::select! { biased;
+                () = self.shared.stopped() => return,
+                () = self.news.until(|news| *news != look.seen) => return,
+                () = self.settled.until(|now| *now != settled) => {}
+                () = tokio::time::sleep_until(until(next)) => return,
+            }
         }
     }
 
     /// Judges what was claimed; jobs are submitted together, everything else is carried out beside each other.
-    async fn take(self: &Arc<Self>, due: Due) {
+    async fn take(self: &Arc<Self>, due: Due, began: Instant) {
         if due.claimed.is_empty() {
             return;
         }
-        let began = Instant::now();
         let frozen = self.frozen(&due.claimed).await;
-        let (mut settle, mut jobs) = (Vec::new(), Vec::new());
+        let (mut settle, mut first, mut ready) = (Vec::new(), Vec::new(), Vec::new());
         for trigger in due.claimed {
             if trigger.spec.tenant.as_ref().is_some_and(|tenant| frozen.contains(tenant)) {
                 let later = due.at.plus(self.shared.options.scan_ms);
@@ -103,17 +135,24 @@ impl Desk {
             }
             match rules::judge_claimed(&trigger, due.alive_since, self.shared.options.misfire_grace_ms, due.at) {
                 Judged::Settle(outcome) => settle.push((claim(&trigger), outcome)),
-                // Before it is carried out, so that whoever takes over carries out the same.
-                Judged::Fire(Some(first)) => {
-                    if self.settle(vec![(claim(&trigger), first.clone())]).await {
-                        self.begin(Trigger { run: first.run, ..trigger }, &mut jobs);
-                    }
+                Judged::Fire(None) => ready.push(trigger),
+                Judged::Fire(Some(named)) => {
+                    first.push((claim(&trigger), named.clone()));
+                    ready.push(Trigger { run: named.run, ..trigger });
                 }
-                Judged::Fire(None) => self.begin(trigger, &mut jobs),
+            }
+        }
+        // Before they are carried out, so that whoever takes over carries out the same.
+        let lost = self.settle(&first).await;
+        let mut jobs = Vec::new();
+        for trigger in ready.into_iter().filter(|trigger| !lost.contains(&trigger.id)) {
+            match fire::job(&self.shared, &trigger) {
+                Some(job) => jobs.push((trigger, job)),
+                None => self.carry_out(trigger),
             }
         }
         self.submit(jobs, &mut settle, due.at, began).await;
-        self.settle(settle).await;
+        self.settle(&settle).await;
     }
 
     /// Which of their tenants are frozen. If nobody can say, all of them: they wait.
@@ -130,25 +169,15 @@ impl Desk {
         }
     }
 
-    fn begin(self: &Arc<Self>, trigger: Trigger, jobs: &mut Vec<(Trigger, windlass_core::job::NewJob)>) {
-        match fire::job(&self.shared, &trigger) {
-            Some(job) => jobs.push((trigger, job)),
-            None => self.carry_out(trigger),
-        }
-    }
-
     /// Submits jobs, each for itself, in one call.
-    async fn submit(
-        &self,
-        jobs: Vec<(Trigger, windlass_core::job::NewJob)>,
-        settle: &mut Vec<(Claim, Outcome)>,
-        at: Ms,
-        began: Instant,
-    ) {
+    async fn submit(&self, jobs: Vec<(Trigger, NewJob)>, settle: &mut Vec<(Claim, Outcome)>, at: Ms, began: Instant) {
         let Some(queues) = self.shared.queues.as_ref().filter(|_| !jobs.is_empty()) else { return };
         let (triggers, groups): (Vec<Trigger>, Vec<_>) =
             jobs.into_iter().map(|(trigger, job)| (trigger, vec![job])).unzip();
         let answer = queues.submit_groups(&groups).await;
+        if let Err(error) = &answer {
+            tracing::warn!(%error, occurrences = triggers.len(), "their jobs are not submitted");
+        }
         let now = at.plus(elapsed(began));
         for (i, trigger) in triggers.iter().enumerate() {
             let made = match &answer {
@@ -172,7 +201,7 @@ impl Desk {
             }
             Err(NotFired::Skipped(why)) => rules::skipped(trigger, &why, now),
             Err(NotFired::NotNow(why)) => {
-                tracing::warn!(trigger = %trigger.id, why, "not now; it is tried again");
+                tracing::debug!(trigger = %trigger.id, why, "not now; it is tried again");
                 rules::put_back(trigger, now.plus(RETRY_MS))
             }
         }
@@ -180,9 +209,15 @@ impl Desk {
 
     /// Carries one out beside others; it may take long, so its claim is renewed.
     fn carry_out(self: &Arc<Self>, trigger: Trigger) {
-        let (desk, stop) = (Arc::clone(self), Arc::new(tokio::sync::Notify::new()));
-        let busy = Busy { claim: claim(&trigger), stop: Arc::clone(&stop) };
-        locked(&self.busy).insert(trigger.id.clone(), busy);
+        let (desk, stop) = (Arc::clone(self), Arc::new(Notify::new()));
+        let key = (trigger.id.clone(), trigger.run.fence);
+        {
+            let mut busy = locked(&self.busy);
+            // What is still carried out under an older fence has lost it.
+            let older = busy.range((trigger.id.clone(), Fence::NONE)..key.clone());
+            older.for_each(|(_, older)| older.notify_one());
+            busy.insert(key.clone(), Arc::clone(&stop));
+        }
         self.count(1);
         self.shared.spawn(async move {
             let made = tokio::select! { biased;
@@ -193,9 +228,9 @@ impl Desk {
             };
             if let Some(made) = made {
                 let outcome = desk.outcome(&trigger, made, desk.shared.store_now());
-                desk.settle(vec![(claim(&trigger), outcome)]).await;
+                desk.settle(&[(claim(&trigger), outcome)]).await;
             }
-            locked(&desk.busy).remove(&trigger.id);
+            locked(&desk.busy).remove(&key);
             desk.count(-1);
             desk.freed.notify_one();
         });
@@ -209,29 +244,42 @@ impl Desk {
     }
 
     /// Writes what came of occurrences; a write without an answer is repeated, for as long as it makes sense: when the lease
-    /// is over somebody else carries them out. Answers whether all of them were taken.
-    async fn settle(&self, settles: Vec<(Claim, Outcome)>) -> bool {
+    /// is over somebody else carries them out. Answers which of them are not this instance's any more.
+    async fn settle(&self, settles: &[(Claim, Outcome)]) -> Vec<TriggerId> {
         if settles.is_empty() {
-            return true;
+            return Vec::new();
         }
         let end = Instant::now() + Duration::from_millis(self.shared.options.lease_ms);
         loop {
-            match self.port.settle(&settles).await {
-                Ok(answers) => {
-                    for ((claim, _), answer) in settles.iter().zip(&answers) {
-                        if let Err(why) = answer {
-                            tracing::warn!(trigger = %claim.trigger, %why, "the occurrence is not this instance's any more");
-                        }
-                    }
-                    return answers.iter().all(Result::is_ok);
-                }
+            match self.port.settle(settles).await {
+                Ok(answers) => return self.settled(settles, &answers),
                 Err(PortError::Unavailable(_)) if Instant::now() < end => crate::run::pause(RETRY_MS).await,
                 Err(error) => {
                     tracing::warn!(%error, "what came of occurrences could not be written; they are carried out again");
-                    return false;
+                    return settles.iter().map(|(claim, _)| claim.trigger.clone()).collect();
                 }
             }
         }
+    }
+
+    fn settled(&self, settles: &[(Claim, Outcome)], answers: &[Result<(), Refusal>]) -> Vec<TriggerId> {
+        let mut lost = Vec::new();
+        for ((claim, _), answer) in settles.iter().zip(answers) {
+            if let Err(why) = answer {
+                tracing::warn!(trigger = %claim.trigger, %why, "the occurrence is not this instance's any more");
+                lost.push(claim.trigger.clone());
+            }
+        }
+        let pending = settles.iter().filter(|(_, outcome)| outcome.run.status == TriggerStatus::Pending);
+        // Whether it is paused does not matter: then there is one look too many.
+        if let Some(next) = pending.filter_map(|(_, outcome)| outcome.run.wake_at(false)).min() {
+            self.settled.modify(|settled| {
+                let before = *settled;
+                *settled = Some(before.map_or(next, |before| before.min(next)));
+                *settled != before
+            });
+        }
+        lost
     }
 }
 
@@ -257,17 +305,18 @@ async fn watch(desk: Arc<Desk>) {
 async fn renew(desk: Arc<Desk>) {
     loop {
         crate::run::pause((desk.shared.options.lease_ms / 3).max(1)).await;
-        let claims: Vec<Claim> = locked(&desk.busy).values().map(|busy| busy.claim.clone()).collect();
-        if claims.is_empty() {
-            continue;
-        }
-        let Ok(answers) = desk.port.renew(&claims, desk.shared.options.lease_ms).await else { continue };
-        for (claim, answer) in claims.iter().zip(answers) {
-            if answer.is_err()
-                && let Some(busy) = locked(&desk.busy).get(&claim.trigger)
-                && busy.claim.fence == claim.fence
-            {
-                busy.stop.notify_one();
+        let claims: Vec<Claim> = {
+            let busy = locked(&desk.busy);
+            busy.keys().map(|(trigger, fence)| Claim { trigger: trigger.clone(), fence: *fence }).collect()
+        };
+        for claims in claims.chunks(BATCH_MAX) {
+            let Ok(answers) = desk.port.renew(claims, desk.shared.options.lease_ms).await else { continue };
+            for (claim, answer) in claims.iter().zip(answers) {
+                if answer.is_err()
+                    && let Some(stop) = locked(&desk.busy).get(&(claim.trigger.clone(), claim.fence))
+                {
+                    stop.notify_one();
+                }
             }
         }
     }

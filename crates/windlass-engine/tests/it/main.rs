@@ -22,4 +22,5 @@ mod script;
 mod simulation;
 mod stage;
 mod sweeps;
+mod trigger;
 mod world;

@@ -4,7 +4,7 @@ mod exec;
 mod guard;
 mod http;
 mod redirect;
-mod server;
+pub(crate) mod server;
 
 use std::collections::BTreeMap;
 

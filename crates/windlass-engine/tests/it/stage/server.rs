@@ -8,18 +8,18 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// One request as it came.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     /// Request line and headers, in lower case.
-    pub(super) head: String,
-    pub(super) body: String,
+    pub(crate) head: String,
+    pub(crate) body: String,
 }
 
 impl Asked {
-    pub(super) fn line(&self) -> &str {
+    pub(crate) fn line(&self) -> &str {
         self.head.lines().next().unwrap()
     }
 
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let all = self.head.lines().skip(1).filter_map(|line| line.split_once(": "));
         let mut found = all.filter(|(key, _)| *key == name).map(|(_, value)| value);
         let first = found.next();
@@ -29,15 +29,15 @@ impl Asked {
 }
 
 /// Listens on 127.0.0.1 until it is dropped.
-pub(super) struct Server {
-    pub(super) address: SocketAddr,
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
     asked: Arc<Mutex<Vec<Asked>>>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Server {
     /// Each request is answered by what `answer` makes of it, and its connection closed.
-    pub(super) async fn start(answer: impl Fn(&Asked) -> String + Send + Sync + 'static) -> Server {
+    pub(crate) async fn start(answer: impl Fn(&Asked) -> String + Send + Sync + 'static) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
@@ -55,16 +55,16 @@ impl Server {
         Server { address, asked, task }
     }
 
-    pub(super) fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    pub(super) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
 
     /// The only request there was.
-    pub(super) fn only(&self) -> Asked {
+    pub(crate) fn only(&self) -> Asked {
         let asked = self.asked();
         assert_eq!(asked.len(), 1, "{asked:?}");
         asked[0].clone()
@@ -77,7 +77,7 @@ impl Drop for Server {
     }
 }
 
-pub(super) async fn read(stream: &mut TcpStream) -> Asked {
+pub(crate) async fn read(stream: &mut TcpStream) -> Asked {
     let mut bytes = Vec::new();
     let head_end = loop {
         if let Some(at) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -98,14 +98,14 @@ pub(super) async fn read(stream: &mut TcpStream) -> Asked {
     Asked { body: String::from_utf8(bytes[head_end..].to_vec()).unwrap(), ..asked }
 }
 
-pub(super) fn answer(status: &str, headers: &str, body: &str) -> String {
+pub(crate) fn answer(status: &str, headers: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n{headers}\r\n{body}", body.len())
 }
 
-pub(super) fn json(body: &str) -> String {
+pub(crate) fn json(body: &str) -> String {
     answer("200 OK", "Content-Type: application/json\r\n", body)
 }
 
-pub(super) fn redirect(status: &str, to: &str) -> String {
+pub(crate) fn redirect(status: &str, to: &str) -> String {
     answer(status, &format!("Location: {to}\r\n"), "moved")
 }
