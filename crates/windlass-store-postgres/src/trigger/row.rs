@@ -1,11 +1,16 @@
 //! Triggers as rows: what people query by has a column of its own, and nothing is stored twice but `wake_at`.
 
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 use windlass_core::fence::Fence;
 use windlass_core::job::Backoff;
 use windlass_core::json::Json;
 use windlass_core::port::PortError;
 use windlass_core::time::Ms;
+use windlass_core::trigger::schedule::Schedule;
 use windlass_core::trigger::{Note, Run, Trigger, TriggerSpec, TriggerStatus};
 
 use super::sql;
@@ -28,9 +33,9 @@ pub(super) fn trigger(cells: &mut Cells<'_>) -> Result<Kept, PortError> {
     let (owner, lease_until) = (cells.parse_or_none()?, cells.at_or_none()?.unwrap_or(Ms::ZERO));
     let (fence, retry_count, held) = (Fence(cells.count()?), cells.count()?, cells.get()?);
     let paused = cells.json_or_none()?;
-    let (schedule, target) = (cells.json()?, cells.json()?);
+    let (schedule, target) = (schedule(cells.get()?)?, cells.json()?);
     let payload = cells.get::<Option<&str>>()?.map(Json::parse).transpose().map_err(|why| corrupt("payload", why))?;
-    let (misfire, recovery, overlap) = (cells.json()?, cells.json()?, cells.json()?);
+    let (misfire, recovery, overlap) = (word(cells)?, word(cells)?, word(cells)?);
     let max_retries = cells.count()?;
     let backoff = Backoff { first_ms: cells.count()?, max_ms: cells.count()? };
     let spec = TriggerSpec { schedule, target, payload, tenant, misfire, recovery, overlap, max_retries, backoff };
@@ -40,6 +45,38 @@ pub(super) fn trigger(cells: &mut Cells<'_>) -> Result<Kept, PortError> {
     let run =
         Run { status, trigger_at, try_at, retry_count, held, asked, owner, lease_until, fence, error, made, ended_at };
     Ok(Kept { trigger: Trigger { id, parent, spec, saved_at, paused, run, version }, notes })
+}
+
+/// Schedules that are remembered.
+const KNOWN_MAX: usize = 4_096;
+
+/// Reading a cron expression and finding its zone takes longer than reading all the rest of a trigger, and many triggers
+/// share few of them.
+static KNOWN: LazyLock<Mutex<HashMap<String, Schedule>>> = LazyLock::new(Mutex::default);
+
+fn schedule(text: &str) -> Result<Schedule, PortError> {
+    let parse = || serde_json::from_str(text).map_err(|why| corrupt("schedule", why));
+    if !text.starts_with(r#"{"cron""#) {
+        return parse();
+    }
+    if let Some(known) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(text) {
+        return Ok(known.clone());
+    }
+    let schedule: Schedule = parse()?;
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if known.len() >= KNOWN_MAX {
+        known.clear();
+    }
+    known.insert(text.to_owned(), schedule.clone());
+    Ok(schedule)
+}
+
+/// A policy, which is mostly the default one.
+fn word<T: DeserializeOwned + Default>(cells: &mut Cells<'_>) -> Result<T, PortError> {
+    match cells.get::<&str>()? {
+        r#""once""# | r#""auto""# | r#""allow""# => Ok(T::default()),
+        text => serde_json::from_str(text).map_err(|why| corrupt("a policy", why)),
+    }
 }
 
 pub(super) fn triggers(rows: &[Row]) -> Result<Vec<Trigger>, PortError> {

@@ -113,7 +113,7 @@ impl<'h> Side<'h> {
             recovery: if draft.held { Recovery::Held } else { Recovery::Auto },
             max_retries: draft.retries,
             backoff: Backoff { first_ms: GRAIN_MS, max_ms: GRAIN_MS },
-            payload: draft.large.then(|| Json::of(&"x".repeat(5_000)).expect("JSON")),
+            payload: draft.large.then(|| Json::of(&"x".repeat(2_100)).expect("JSON")),
             ..spec(r#"{"after": "1s"}"#)
         };
         let trigger = rules::create(id(&name(draft.trigger)), spec, now).expect("it fires");
@@ -201,7 +201,22 @@ impl<'h> Side<'h> {
         new.sort_unstable();
         new.dedup();
         self.scale.fences.extend(new);
-        self.scale.plain(text)
+        self.scale.plain(&self.named(text))
+    }
+
+    /// An occurrence's own record is named by its time: as far from the beginning as it is.
+    fn named(&self, text: &str) -> String {
+        let mut parts = text.split('-');
+        let mut out = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+            let (number, rest) = part.split_at(digits);
+            match number.parse::<i64>() {
+                Ok(ms) if digits > 10 => out += &format!("-at{}{rest}", ms - self.scale.base.get().cast_signed()),
+                _ => out += &format!("-{part}"),
+            }
+        }
+        out
     }
 
     /// All that is stored.
@@ -214,11 +229,11 @@ impl<'h> Side<'h> {
         let port = Arc::clone(&self.rivals[0].0);
         for trigger in port.list(&TriggerFilter::default(), None, 1_000).await.expect("list").items {
             let notes = port.notes(&trigger.id).await.expect("notes");
-            let notes = self.plain(&format!("{notes:?}"));
-            all.push(format!("notes of {}: {notes}", trigger.id));
+            all.push(self.plain(&format!("notes of {}: {notes:?}", trigger.id)));
         }
         let due = port.find_due(Ms::MAX, 1_000).await.expect("find_due");
-        all.push(format!("due {:?}", due.iter().map(|due| due.id.as_str()).collect::<Vec<_>>()));
+        let due = format!("due {:?}", due.iter().map(|due| due.id.as_str()).collect::<Vec<_>>());
+        all.push(self.plain(&due));
         all
     }
 }
