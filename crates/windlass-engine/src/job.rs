@@ -204,13 +204,20 @@ impl Queues {
         self.open()?;
         let asker = Asker { by: caller.by.clone(), reason: caller.reason.clone(), at: self.now() };
         let answers = self.0.port.ask(jobs, ask, &asker).await?;
+        let mut again = Vec::new();
         for (job, answer) in jobs.iter().zip(&answers) {
             match answer {
                 Ok(Asked::Requested) => self.0.running.cancel(*job),
-                Ok(Asked::Requeued) => self.0.waiting.again(*job),
+                Ok(Asked::Requeued) => {
+                    self.0.waiting.again(*job);
+                    again.push(*job);
+                }
                 _ => {}
             }
         }
+        // It may have ended again before this answer came, and that was forgotten just now. If the store is away, whoever
+        // listens for ends looks at everything when it is back.
+        drop(wait::read(self, &again).await);
         Ok(answers)
     }
 

@@ -250,7 +250,7 @@ pub(super) async fn listen(queues: &Queues) {
 }
 
 /// Reads these jobs and tells who waits for those that have ended.
-async fn read(queues: &Queues, jobs: &[JobId]) -> Result<(), PortError> {
+pub(super) async fn read(queues: &Queues, jobs: &[JobId]) -> Result<(), PortError> {
     let waiting = &queues.0.waiting;
     for part in jobs.chunks(READ_MAX) {
         let mut part: Vec<_> = part.iter().filter_map(|job| Some((*job, waiting.turned(*job)?))).collect();

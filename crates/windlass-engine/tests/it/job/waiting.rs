@@ -182,6 +182,24 @@ async fn a_requeued_job_is_waited_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_requeued_job_that_ends_before_the_answer_comes_is_heard_of() {
+    let yard = Yard::new(options());
+    let handle = yard.queues.submit(yard.job()).await.unwrap();
+    let claimed = yard.claim().await.unwrap();
+    yard.settle(&claimed, failed()).await;
+    assert_eq!(ended(handle.wait(None).await), JobStatus::Failed);
+    yard.port.asks_take(1_000);
+    let (ann, work) = (by("ann"), async {
+        pass(100).await;
+        let claimed = yard.claim().await.unwrap();
+        yard.settle(&claimed, Outcome::Completed(json("2"))).await;
+    });
+    let (asked, ()) = tokio::join!(yard.queues.requeue(handle.id(), &ann), work);
+    assert_eq!(asked.unwrap(), Asked::Requeued);
+    assert_eq!(ended(handle.wait(Some(Duration::from_secs(1))).await), JobStatus::Completed);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_job_on_its_way_to_the_store_is_not_gone() {
     let yard = Yard::new(options());
     yard.port.set_feed_down(true);

@@ -119,6 +119,8 @@ pub(crate) struct Port {
     lost: AtomicU32,
     /// How long submissions are on their way.
     submits_take_ms: AtomicU64,
+    /// How long answers to what people ask are on their way.
+    asks_take_ms: AtomicU64,
     submits: AtomicU32,
     /// Jobs that were read.
     loads: AtomicU32,
@@ -143,6 +145,7 @@ impl Port {
             feed_down: AtomicBool::new(false),
             lost: AtomicU32::new(0),
             submits_take_ms: AtomicU64::new(0),
+            asks_take_ms: AtomicU64::new(0),
             submits: AtomicU32::new(0),
             loads: AtomicU32::new(0),
             rough: Mutex::new(None),
@@ -213,6 +216,10 @@ impl Port {
         self.submits_take_ms.store(ms, Ordering::SeqCst);
     }
 
+    pub(crate) fn asks_take(&self, ms: u64) {
+        self.asks_take_ms.store(ms, Ordering::SeqCst);
+    }
+
     pub(crate) fn submits(&self) -> u32 {
         self.submits.load(Ordering::SeqCst)
     }
@@ -259,7 +266,10 @@ impl Jobs for Port {
     }
 
     async fn ask(&self, jobs: &[JobId], ask: JobAsk, asker: &Asker) -> Each<Asked> {
-        self.over_the_way(self.up()?.ask(jobs, ask, asker)).await
+        let answer = self.over_the_way(self.up()?.ask(jobs, ask, asker)).await;
+        // sleep: the way is what the test is about.
+        tokio::time::sleep(Duration::from_millis(self.asks_take_ms.load(Ordering::SeqCst))).await;
+        answer
     }
 
     async fn load(&self, jobs: &[JobId]) -> Result<Vec<Option<Job>>, PortError> {
