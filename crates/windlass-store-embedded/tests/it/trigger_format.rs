@@ -16,7 +16,7 @@ use crate::format::{NOW, over, store_of, text};
 use crate::probe::dump;
 use crate::work::id;
 
-const GOLDEN: &str = include_str!("../data/format-1/triggers.txt");
+pub(crate) const GOLDEN: &str = include_str!("../data/format-1/triggers.txt");
 
 const DUE: Ms = Ms::new(1_799_999_999_000);
 
