@@ -1,5 +1,5 @@
 //! Triggers, as people and the scheduler of one instance see them. Rules are the core's, times the store's; what an
-//! occurrence does when it fires is in [`fire`].
+//! occurrence does when it fires is in `fire.rs`.
 
 mod fire;
 mod scheduler;
