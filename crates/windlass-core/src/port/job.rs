@@ -74,7 +74,8 @@ pub struct Turned {
     /// Jobs that are this worker's now, in the order in which they were claimed.
     pub claimed: Vec<Job>,
     /// The first moment after `at` at which the time of a PENDING job of a wanted queue comes, or the lease of a RUNNING
-    /// one runs out; what a hold or a limit stops, and a queue of which 0 are wanted, may be left out. Only said when fewer were claimed than wanted.
+    /// one runs out; what a hold or a limit stops, and a queue of which as many were claimed as wanted, may be left out. Only said
+    /// when fewer were claimed than wanted.
     pub next: Option<Ms>,
     /// When, by the store's clock.
     pub at: Ms,
