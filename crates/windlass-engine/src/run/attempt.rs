@@ -129,7 +129,7 @@ impl Attempt {
             signal: Arc::clone(&self.signal),
             lock_end: Arc::clone(&self.lock_end),
             // An answer to an earlier attempt does not count here, one to this one's first commit does.
-            told: (self.version + 1, self.engine.tellings.load(Ordering::Relaxed)),
+            told: (self.version + 1, self.engine.tellings.fetch_add(1, Ordering::Relaxed)),
             unsaved: None,
         };
         self.engine.joined(&self.task.plan);
