@@ -217,8 +217,10 @@ impl<'h> Side<'h> {
         }
         lines.extend(turned.claimed.iter().map(|job| format!("claimed {}", self.plain(job))));
         // What a hold or a limit stops may be left out of it, and a queue that gave all that was wanted of it.
-        let given = |queue| turned.claimed.iter().filter(|job| job.queue == *queue).count();
-        let gave_all = turn.want.iter().any(|(queue, n)| given(queue) >= *n as usize);
+        let gave_all = turn.want.iter().any(|(queue, n)| {
+            let given = turned.claimed.iter().filter(|job| job.queue == *queue).count();
+            given >= *n as usize
+        });
         if self.rules.is_empty() && !gave_all {
             lines.push(format!("next {:?}", turned.next.map(|next| self.grains(next))));
         }
