@@ -9,7 +9,7 @@ mod claim;
 mod read;
 mod write;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
@@ -63,6 +63,8 @@ struct Data {
 struct Rival {
     ahead_ms: u64,
     rings: BTreeMap<QueueName, Ring>,
+    /// Queues it has asked.
+    asked: BTreeSet<QueueName>,
 }
 
 impl Default for JobModel {
@@ -94,7 +96,7 @@ impl JobModel {
     #[must_use]
     pub fn rival(&self, ahead_ms: u64) -> JobModel {
         let mut data = self.data();
-        data.rivals.push(Rival { ahead_ms, rings: BTreeMap::new() });
+        data.rivals.push(Rival { ahead_ms, ..Rival::default() });
         JobModel { shared: self.shared.clone(), rival: data.rivals.len() - 1 }
     }
 

@@ -154,12 +154,13 @@ impl Engine {
         };
         let mut more = page.next.is_some();
         for freeze in page.items.into_iter().filter_map(|tenant| tenant.freeze) {
-            let (tenant, statuses) = (Some(freeze.tenant.clone()), Statuses::of(&[TaskStatus::Pending]));
-            let filter = Filter::Tasks { plan: None, tenant, statuses, interrupted: false };
+            let tenant = Some(freeze.tenant.clone());
+            let filter = Filter::Tasks { plan: None, tenant, statuses: Statuses::default(), interrupted: false };
             let tasks = self.list(&filter, None, PAGE_MAX).await?;
             more |= tasks.next.is_some();
             items.extend(tasks.items.into_iter().filter_map(|row| match row {
-                Row::Task(row) => {
+                // What has not begun, or was asked to begin again.
+                Row::Task(row) if row.task.status == TaskStatus::Pending || row.control.start.is_some() => {
                     let text = format!("the tenant was frozen by {} at {}", freeze.by, freeze.at);
                     let (plan, task) = (Some(row.task.plan), Some(row.task.id));
                     Some(Item { plan, task, ..Item::new(Kind::FrozenTask, Some(row.task.tenant), text) })

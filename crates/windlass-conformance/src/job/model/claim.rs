@@ -59,6 +59,7 @@ impl Data {
     fn claim(&mut self, turn: &Turn, chosen: Option<&[JobId]>, rival: usize, now: Ms) -> Result<Vec<Job>, String> {
         let mut claimed: Vec<Job> = Vec::new();
         for (queue, n) in &turn.want {
+            self.rivals[rival].asked.insert(queue.clone());
             let until = self.workers.entry(queue.clone()).or_insert(Ms::ZERO);
             *until = (*until).max(now.plus(turn.lease_ms));
             if *n > 0 && !self.of_queue(queue).1 {
@@ -113,7 +114,9 @@ impl Data {
         self.look();
         let ready = self.ready(queue, now);
         let Some(ring) = self.rivals[rival].rings.get(queue) else { return Vec::new() };
-        let mut tenants: Vec<&Tenant> = ready.keys().filter(|tenant| ring.may_serve(tenant)).collect();
+        // Where several ask, a store may have one ring for all of them, and each sees turns that were others'.
+        let alone = self.rivals.iter().filter(|rival| rival.asked.contains(queue)).count() <= 1;
+        let mut tenants: Vec<&Tenant> = ready.keys().filter(|tenant| !alone || ring.may_serve(tenant)).collect();
         tenants.sort_by_key(|tenant| ring.since.get(*tenant));
         tenants.into_iter().flat_map(|tenant| self.first(&ready[tenant])).collect()
     }
