@@ -256,6 +256,7 @@ BEGIN
         WHILE v_room > 0 AND cardinality(v_ctids) + cardinality(v_tenants) < v_left LOOP
             v_tenant := (
                 SELECT tenant_id FROM async_tasks WHERE ready AND status = 'PENDING' AND queue = v_queue AND tenant_id >= v_from
+                  AND run_at <= p_now
                 ORDER BY tenant_id LIMIT 1);
             IF v_tenant IS NULL OR (v_wrapped AND p_after[v_q] <> '' AND v_tenant >= p_after[v_q]) THEN
                 EXIT WHEN v_wrapped;

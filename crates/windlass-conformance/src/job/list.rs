@@ -16,20 +16,10 @@ macro_rules! scenarios {
             $($((stringify!($theme), stringify!($name), |h| Box::pin(crate::job::scenario::$theme::$name(h))),)*)*
         ];
 
-        /// One test per scenario, and, unless only scenarios are asked for, one for random sequences, each on a new store that the given `async fn() -> impl JobHarness` makes.
+        /// One test per scenario, and one for random sequences, each on a new store that the given `async fn() -> impl JobHarness` makes.
         #[macro_export]
         macro_rules! job_suite {
             ($d make:ident) => {
-                $crate::job_suite!($d make, scenarios);
-
-                mod random_jobs {
-                    #[test]
-                    fn sequences_of_calls_agree_with_the_model() {
-                        $crate::job::random::compare(super::$d make);
-                    }
-                }
-            };
-            ($d make:ident, scenarios) => {
                 mod jobs {
                     $(
                         mod $theme {
@@ -44,6 +34,13 @@ macro_rules! scenarios {
                             )*
                         }
                     )*
+
+                    mod random {
+                        #[test]
+                        fn sequences_of_calls_agree_with_the_model() {
+                            $crate::job::random::compare(super::super::$d make);
+                        }
+                    }
                 }
             };
         }
