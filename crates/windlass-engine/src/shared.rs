@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 use windlass_core::by::By;
 use windlass_core::event::{Event, Fact};
@@ -46,6 +46,8 @@ pub(crate) struct Shared {
     pub(crate) health: Health,
     pub(crate) works: Works,
     pub(crate) queue: Queue,
+    /// Turns at the store, if it gives them.
+    pub(crate) turns: Option<Semaphore>,
     pub(crate) counts: Counts,
     /// Attempts that run here.
     pub(crate) running: Mutex<BTreeMap<TaskId, Running>>,
@@ -166,6 +168,7 @@ pub struct Parts {
 
 impl Shared {
     pub(crate) fn new(parts: Parts, me: By) -> Shared {
+        let turns = parts.state.at_once().map(Semaphore::new);
         Shared {
             instance: parts.instance,
             me,
@@ -180,6 +183,7 @@ impl Shared {
             health: Health::default(),
             works: Works::default(),
             queue: Queue::default(),
+            turns,
             counts: Counts::default(),
             running: Mutex::default(),
             by_plan: Mutex::default(),
@@ -238,6 +242,15 @@ impl Shared {
     /// Ends when the engine stops.
     pub(crate) async fn stopped(&self) {
         self.stopping.until(|stopping| *stopping).await;
+    }
+
+    /// Waits for a turn at a store that gives turns. One that does not answer gives none: nobody waits for it here.
+    pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        tokio::select! {
+            biased;
+            turn = self.turns.as_ref()?.acquire() => turn.ok(),
+            () = self.health.down() => None,
+        }
     }
 
     /// A new operation of this instance.

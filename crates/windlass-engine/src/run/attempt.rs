@@ -222,6 +222,8 @@ impl Attempt {
     }
 
     async fn commit_boundary(&mut self, facts: Vec<Fact>) -> Result<Option<At>, Stop> {
+        let engine = Arc::clone(&self.engine);
+        let _turn = engine.turn().await;
         if Instant::now() >= *locked(&self.lock_end) {
             return Err(Stop::LockRanOut);
         }
