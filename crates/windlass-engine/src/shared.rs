@@ -14,7 +14,7 @@ use windlass_core::lock::Held;
 use windlass_core::port::lock::Locks;
 use windlass_core::port::state::{Op, State};
 use windlass_core::port::trigger::Triggers;
-use windlass_core::task::{Control, Task};
+use windlass_core::task::{Control, Hold, Task};
 use windlass_core::time::Ms;
 
 use crate::bus::{Bus, News};
@@ -51,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) counts: Counts,
     /// Attempts that run here.
     pub(crate) running: Mutex<BTreeMap<TaskId, Running>>,
+    /// The last one of a plan has left.
+    drained: Notify,
     /// How many of them each plan has.
     by_plan: Mutex<BTreeMap<PlanId, u32>>,
     /// Locks of ended tasks, to be given back.
@@ -186,6 +188,7 @@ impl Shared {
             turns,
             counts: Counts::default(),
             running: Mutex::default(),
+            drained: Notify::new(),
             by_plan: Mutex::default(),
             to_release: Mutex::default(),
             touched: Mutex::default(),
@@ -330,8 +333,29 @@ impl Shared {
             }
             _ => {
                 by_plan.remove(plan);
+                self.drained.notify_waiters();
                 true
             }
+        }
+    }
+
+    /// The plan's attempts here are to pause at their boundary, or not any more; `false` if there are none.
+    pub(crate) fn hold_here(&self, plan: &PlanId, hold: Option<&Hold>) -> bool {
+        let running = locked(&self.running);
+        let of_plan = running.values().filter(|here| here.plan == *plan);
+        of_plan.map(|here| here.signal.modify(|signal| signal.set_with_plan(hold))).count() > 0
+    }
+
+    /// Ends when nothing of the plan runs here.
+    pub(crate) async fn until_drained(&self, plan: &PlanId) {
+        loop {
+            let drained = self.drained.notified();
+            tokio::pin!(drained);
+            drained.as_mut().enable();
+            if !locked(&self.by_plan).contains_key(plan) {
+                return;
+            }
+            drained.await;
         }
     }
 
