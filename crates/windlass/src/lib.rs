@@ -4,6 +4,7 @@
 pub mod bench;
 mod builder;
 pub mod cli;
+pub mod client;
 #[cfg(feature = "fault")]
 pub mod fault;
 pub mod open;
