@@ -24,6 +24,10 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Start the server.
+    Up(crate::up::Up),
+    /// API keys: create, list, revoke.
+    Key(crate::key::Keys),
     /// Plan files.
     #[command(subcommand)]
     Plan(Plan),
@@ -128,6 +132,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     #[expect(clippy::disallowed_methods, reason = "the one place where the environment is read")]
     let settings = Settings::load(cli.config.as_deref(), |name| std::env::var(name).ok())?;
     match cli.command {
+        Command::Up(up) => crate::up::run(up, settings),
+        Command::Key(keys) => crate::key::run(keys, &settings),
         Command::Plan(Plan::Check { file }) => check(&file),
         Command::Bench(Bench::Child(child)) => bench::reopen::child(&child, &settings).map(|()| ExitCode::SUCCESS),
         Command::Bench(Bench::Instance) => bench::plan::instance(&settings).map(|()| ExitCode::SUCCESS),

@@ -6,8 +6,10 @@ mod builder;
 pub mod cli;
 #[cfg(feature = "fault")]
 pub mod fault;
+pub mod key;
 pub mod open;
 pub mod settings;
+pub mod up;
 
 pub use builder::{Builder, StartError, SubmitError, Windlass};
 pub use windlass_core as core;
