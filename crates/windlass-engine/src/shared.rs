@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::job::Queues;
 use crate::options::Options;
 use crate::outage::Health;
+use crate::query::pulse::Rounds;
 use crate::run::dispatch::Queue;
 use crate::run::work::Works;
 use crate::stage::Signals;
@@ -47,6 +48,8 @@ pub(crate) struct Shared {
     pub(crate) works: Works,
     pub(crate) queue: Queue,
     pub(crate) counts: Counts,
+    /// When each loop last came round.
+    pub(crate) rounds: Rounds,
     /// Attempts that run here.
     pub(crate) running: Mutex<BTreeMap<TaskId, Running>>,
     /// How many of them each plan has.
@@ -181,6 +184,7 @@ impl Shared {
             works: Works::default(),
             queue: Queue::default(),
             counts: Counts::default(),
+            rounds: Rounds::new(),
             running: Mutex::default(),
             by_plan: Mutex::default(),
             to_release: Mutex::default(),
