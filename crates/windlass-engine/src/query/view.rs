@@ -117,8 +117,11 @@ impl Engine {
         let at = found.standing();
         let interrupted = at.interrupted();
         let unsaved = self.in_memory(which);
+        // A pause of its plan may have reached it here, and not yet the store.
+        let pauses = |_: &_, here: &crate::shared::Running| here.signal.look(|signal| signal.wanted().pause);
+        let pause = self.0.running_here(&Which::Task(found.row.task.id.clone()), pauses);
         Ok(TaskView {
-            pause_requested: found.row.control.pause.is_some(),
+            pause_requested: found.row.control.pause.is_some() || pause.is_some(),
             interrupted,
             durable: unsaved.is_none(),
             task: unsaved.map_or(found.row.task, |view| view.task),
@@ -132,7 +135,7 @@ impl Engine {
     fn in_memory(&self, which: &Which) -> Option<TaskView> {
         let (task, control) = self.0.running_here(which, |_, here| {
             let task = (*here.unsaved.as_ref()?.task).clone();
-            Some((task, here.signal.look(|signal| signal.control().clone())))
+            Some((task, here.signal.look(crate::stage::Signal::wanted)))
         })?;
         Some(TaskView {
             task,
