@@ -5,6 +5,7 @@
 mod freeze;
 pub mod handle;
 pub mod options;
+pub mod remote;
 mod wait;
 pub mod worker;
 
@@ -131,10 +132,7 @@ impl Queues {
     }
 
     /// Submits groups, each all or none, for whoever does not wait.
-    pub(crate) async fn submit_groups(
-        &self,
-        groups: &[Vec<NewJob>],
-    ) -> Result<Vec<Result<Vec<Submitted>, Refusal>>, Error> {
+    pub async fn submit_groups(&self, groups: &[Vec<NewJob>]) -> Result<Vec<Result<Vec<Submitted>, Refusal>>, Error> {
         self.open()?;
         Ok(self.0.port.submit(groups).await?)
     }

@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::job::Queues;
 use crate::options::Options;
 use crate::outage::Health;
+use crate::query::pulse::Rounds;
 use crate::run::dispatch::Queue;
 use crate::run::work::Works;
 use crate::stage::Signals;
@@ -49,6 +50,8 @@ pub(crate) struct Shared {
     /// Turns at the store, if it gives them.
     pub(crate) turns: Option<Semaphore>,
     pub(crate) counts: Counts,
+    /// When each loop last came round.
+    pub(crate) rounds: Rounds,
     /// Attempts that run here.
     pub(crate) running: Mutex<BTreeMap<TaskId, Running>>,
     /// The last one of a plan has left.
@@ -187,6 +190,7 @@ impl Shared {
             queue: Queue::default(),
             turns,
             counts: Counts::default(),
+            rounds: Rounds::new(),
             running: Mutex::default(),
             drained: Notify::new(),
             by_plan: Mutex::default(),

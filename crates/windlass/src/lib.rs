@@ -4,10 +4,13 @@
 pub mod bench;
 mod builder;
 pub mod cli;
+pub mod client;
 #[cfg(feature = "fault")]
 pub mod fault;
+pub mod key;
 pub mod open;
 pub mod settings;
+pub mod up;
 
 pub use builder::{Builder, StartError, SubmitError, Windlass};
 pub use windlass_core as core;

@@ -1,6 +1,10 @@
 //! Plans and tasks as they stand.
 
+use std::time::Duration;
+
 use serde::Serialize;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::Instant;
 use windlass_core::checkpoint::Checkpoint;
 use windlass_core::event::Event;
 use windlass_core::id::PlanId;
@@ -16,6 +20,9 @@ use crate::Engine;
 use crate::command::task::Which;
 use crate::error::Error;
 use crate::shared::Shared;
+
+/// Between two looks of somebody who waits for a plan.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// A plan and how far it is, computed from its tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -90,6 +97,31 @@ impl Engine {
                 Ok(!asked && self.view_plan(id).await?.tally == view.tally)
             }
             status => Ok(status.is_final()),
+        }
+    }
+
+    /// Waits until the plan has ended, or until nothing of it moves any more without a person; at most `limit`. `None` when
+    /// the time is over.
+    pub async fn wait_plan(&self, plan: &PlanId, limit: Duration) -> Result<Option<PlanView>, Error> {
+        let end = Instant::now() + limit;
+        // Before looking: what happens while we look is not missed.
+        let mut news = self.subscribe();
+        loop {
+            // A plan that has ended rests, too; what is answered is looked at afterwards, so that it is not older.
+            if self.rests(plan).await? {
+                return self.view_plan(plan).await.map(Some);
+            }
+            // News of other instances does not come here: look again now and then.
+            let look = Instant::now() + LOOK;
+            if Instant::now() >= end || self.0.is_stopping() {
+                return Ok(None);
+            }
+            match tokio::time::timeout_at(look.min(end), news.recv()).await {
+                Ok(Err(RecvError::Closed)) => return Ok(None),
+                // Many events in a row are one look.
+                Ok(_) => while news.try_recv().is_ok() {},
+                Err(_) => {}
+            }
         }
     }
 
