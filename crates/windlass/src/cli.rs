@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod completion;
+mod demo;
 mod exit;
 mod inbox;
 mod job;
@@ -15,6 +16,7 @@ mod queue;
 mod reference;
 mod remote;
 mod show;
+mod store;
 mod task;
 mod tenant;
 mod trigger;
@@ -66,6 +68,12 @@ pub(crate) struct Global {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Start the server.
+    Up(crate::up::Up),
+    /// A server with something to look at: twelve tenants, a failure, an approval.
+    Demo(crate::demo::Demo),
+    /// API keys: create, list, revoke.
+    Key(crate::key::Keys),
     /// Create, start, pause, resume, cancel, list and watch plans; check plan files.
     #[command(subcommand)]
     Plan(plan::Plan),
@@ -93,6 +101,15 @@ enum Command {
     Why(inbox::Why),
     /// Run a program for every job of a queue.
     Worker(worker::Worker),
+    /// Whether the store can be reached and is as it should be, and how to mend it.
+    Doctor(store::Store),
+    /// Bring the store's layout up to date.
+    Migrate(store::Store),
+    /// The SQL of stores that have tables.
+    #[command(subcommand)]
+    Schema(store::Schema),
+    /// Remove what is over its retention, at once. An embedded store must not be in use.
+    Purge(store::Store),
     /// Measure this machine and this program.
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -117,6 +134,16 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             let settings = settings(&global)?;
             bench::run(what, global.output, global.config.as_deref(), &settings)
         }
+        Command::Up(what) => crate::up::run(what, settings(&global)?),
+        Command::Key(what) => crate::key::run(what, &settings(&global)?),
+        Command::Demo(what) => {
+            let settings = settings(&global)?;
+            runtime()?.block_on(demo::run(what, global, settings))
+        }
+        Command::Doctor(which) => runtime()?.block_on(store::doctor(&which, &settings(&global)?, global.output)),
+        Command::Migrate(which) => runtime()?.block_on(store::migrate(&which, settings(&global)?)),
+        Command::Purge(which) => runtime()?.block_on(store::purge(&which, &settings(&global)?)),
+        Command::Schema(what) => Ok(store::schema(&what)),
         Command::Plan(plan::Plan::Check { file }) => check::run(&file),
         Command::Completion(which) => {
             completion::run(&which, Cli::command());
@@ -142,7 +169,8 @@ async fn ask(remote: Remote, command: Command) -> anyhow::Result<ExitCode> {
         Command::Inbox => inbox::run(&remote).await,
         Command::Why(what) => inbox::why(&remote, &what).await,
         Command::Worker(what) => worker::run(&remote, what).await,
-        Command::Bench(_) | Command::Completion(_) => Ok(ExitCode::SUCCESS),
+        // The rest is taken by `run`.
+        _ => Ok(ExitCode::SUCCESS),
     }
 }
 

@@ -26,7 +26,7 @@ pub struct Up {
     /// The store: embedded:PATH, postgres://… or memory:; what the settings say unless given.
     #[arg(long, value_name = "URL")]
     store: Option<String>,
-    /// The address and port to listen on; 127.0.0.1:7070 unless the settings say otherwise. Port 0 chooses one.
+    /// The address and port to listen on; 127.0.0.1:7800 unless the settings say otherwise. Port 0 chooses one.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
 }
@@ -102,7 +102,7 @@ fn cut_off(windlass: &Windlass) -> Stopped {
     Stopped { interrupted: windlass.running_tasks() }
 }
 
-fn said(stopped: &Stopped) -> ExitCode {
+pub(crate) fn said(stopped: &Stopped) -> ExitCode {
     if stopped.interrupted.is_empty() {
         tracing::info!("stopped; nothing was interrupted");
         return ExitCode::SUCCESS;
