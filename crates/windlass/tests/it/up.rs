@@ -37,6 +37,8 @@ fn killed_and_started_again(store: &str) {
     let file = folder.path().join("plan.yaml");
     std::fs::write(&file, PLAN).unwrap();
     town.ask(&["plan", "create", file.to_str().unwrap(), "--start", "--reason", "a test"]);
+    let created = town.ask(&["plan", "history", "rest", "-o", "json"]).remove(0);
+    assert_eq!((member(&created, "/by").as_str(), member(&created, "/reason").as_str()), ("zoe", "a test"));
     let is = |lines: &[String], status: &str| lines.iter().filter(|line| member(line, "/status") == status).count();
     let tasks = ["plan", "tasks", "rest", "-o", "json"];
     town.ask_until(&tasks, |lines| is(lines, "COMPLETED") > 0 && is(lines, "RUNNING") > 0 && is(lines, "PENDING") > 0);
