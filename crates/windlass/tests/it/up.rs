@@ -21,11 +21,15 @@ tasks: [{ tenant: a }, { tenant: b }, { tenant: c }, { tenant: d }, { tenant: e 
 ";
 
 fn up(store: &str) -> Town {
+    up_with(store, &[])
+}
+
+fn up_with(store: &str, environment: &[(&str, &str)]) -> Town {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
     command.args(["up", "--listen", "127.0.0.1:0", "--store", store]).current_dir(root());
     // Short, so that an instance that died is missed soon.
     command.env("WINDLASS_ENGINE_LEASE_MS", "1500").env("WINDLASS_ENGINE_BEAT_MS", "400");
-    let mut process = Talker::start(&mut command);
+    let mut process = Talker::start(command.envs(environment.iter().copied()));
     let line = process.until("address=", LIMIT);
     let address = line.split("address=").nth(1).unwrap().split(' ').next().unwrap().to_owned();
     Town::at(process, format!("http://{address}"))
@@ -155,4 +159,25 @@ fn the_page_for_beginners_works_as_it_is_written() {
         }
     }
     assert!(worker.unwrap().end(Signal::TERM).success());
+}
+
+#[test]
+fn a_key_opens_what_its_role_may_and_is_never_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = folder.path().join("keys.toml");
+    let made = super::windlass(&["key", "create", "zoe", "--role", "viewer", "--file", keys.to_str().unwrap()]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let key = text(&made.stdout).split_whitespace().find(|word| word.starts_with("wl_")).unwrap().to_owned();
+    let town = up_with("memory:", &[("WINDLASS_SERVER_KEYS", keys.to_str().unwrap())]);
+    let with = |key: Option<&str>, args: &[&str]| {
+        let mut command = town.command(Path::new(env!("CARGO_BIN_EXE_windlass")));
+        let output = command.envs(key.map(|key| ("WINDLASS_KEY", key))).args(args).output().unwrap();
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(key.is_none_or(|key| !said.contains(key)), "{said}");
+        output.status.code()
+    };
+    assert_eq!(with(None, &["inbox"]), Some(6));
+    assert_eq!(with(Some("wl_none_none"), &["inbox"]), Some(6));
+    assert_eq!(with(Some(&key), &["inbox"]), Some(0));
+    assert_eq!(with(Some(&key), &["tenant", "freeze", "acme"]), Some(6));
 }
