@@ -15,9 +15,12 @@ use windlass_core::event::Event;
 use windlass_engine::bus::News;
 use windlass_engine::clock::SystemClock;
 use windlass_engine::{Engine, Stopped};
+use windlass_server::metrics::Metrics;
+use windlass_server::metrics::store::Measured;
 use windlass_server::{Server, Setup};
 
 use crate::Windlass;
+use crate::open::{Stores, open};
 use crate::settings::{LogFormat, Settings};
 
 /// `windlass up`
@@ -53,8 +56,9 @@ async fn serve(settings: Settings, listen: SocketAddr) -> anyhow::Result<ExitCod
     let environment =
         std::env::vars_os().filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?)));
     let (keys, limits) = (settings.server.keys_file(), settings.server.limits());
+    let metrics = Arc::new(Metrics::default());
     let windlass = Windlass::builder()
-        .store(settings.store.url.clone())
+        .stores(measured(open(&url, &settings).await?, &metrics))
         .environment(environment.collect())
         .listen(listen)
         .settings(settings)
@@ -68,6 +72,7 @@ async fn serve(settings: Settings, listen: SocketAddr) -> anyhow::Result<ExitCod
         keys,
         limits,
         clock: Arc::new(SystemClock),
+        metrics,
     };
     let server = match Server::start(setup).await {
         Ok(server) => server,
@@ -94,6 +99,15 @@ async fn serve(settings: Settings, listen: SocketAddr) -> anyhow::Result<ExitCod
     };
     server.stop().await;
     Ok(said(&stopped))
+}
+
+fn measured(stores: Stores, metrics: &Arc<Metrics>) -> Stores {
+    Stores {
+        state: Arc::new(Measured::new(stores.state, metrics)),
+        locks: Arc::new(Measured::new(stores.locks, metrics)),
+        jobs: Arc::new(Measured::new(stores.jobs, metrics)),
+        triggers: Arc::new(Measured::new(stores.triggers, metrics)),
+    }
 }
 
 /// Nobody wants to wait any more.

@@ -287,6 +287,8 @@ fn meta_rows() -> Vec<Row> {
             "Events as they happen (server-sent); of a plan or a task after Last-Event-ID"),
         (Method::GET, "/v1/whoami", "whoAmI", Key, to!(meta::whoami), &[], Takes::Nothing, Gives::Json(200, schema::<WhoAmI>), LISTS,
             "Who asks, and what they may"),
+        (Method::GET, "/metrics", "getMetrics", View, to!(meta::metrics), &[], Takes::Nothing, Gives::Text("text/plain"), LISTS,
+            "What is measured, for Prometheus"),
         (Method::GET, "/healthz", "isAlive", Public, to!(meta::healthz), &[], Takes::Nothing, Gives::Json(200, schema::<Alive>), &[],
             "Whether the process lives"),
         (Method::GET, "/readyz", "isReady", Public, to!(meta::readyz), &[], Takes::Nothing, Gives::Json(200, schema::<Ready>), &[503],
