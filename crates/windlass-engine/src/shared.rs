@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 use windlass_core::by::By;
 use windlass_core::event::{Event, Fact};
@@ -14,7 +14,7 @@ use windlass_core::lock::Held;
 use windlass_core::port::lock::Locks;
 use windlass_core::port::state::{Op, State};
 use windlass_core::port::trigger::Triggers;
-use windlass_core::task::{Control, Task};
+use windlass_core::task::{Control, Hold, Task};
 use windlass_core::time::Ms;
 
 use crate::bus::{Bus, News};
@@ -47,11 +47,15 @@ pub(crate) struct Shared {
     pub(crate) health: Health,
     pub(crate) works: Works,
     pub(crate) queue: Queue,
+    /// Turns at the store, if it gives them.
+    pub(crate) turns: Option<Semaphore>,
     pub(crate) counts: Counts,
     /// When each loop last came round.
     pub(crate) rounds: Rounds,
     /// Attempts that run here.
     pub(crate) running: Mutex<BTreeMap<TaskId, Running>>,
+    /// The last one of a plan has left.
+    drained: Notify,
     /// How many of them each plan has.
     by_plan: Mutex<BTreeMap<PlanId, u32>>,
     /// Locks of ended tasks, to be given back.
@@ -169,6 +173,7 @@ pub struct Parts {
 
 impl Shared {
     pub(crate) fn new(parts: Parts, me: By) -> Shared {
+        let turns = parts.state.at_once().map(Semaphore::new);
         Shared {
             instance: parts.instance,
             me,
@@ -183,9 +188,11 @@ impl Shared {
             health: Health::default(),
             works: Works::default(),
             queue: Queue::default(),
+            turns,
             counts: Counts::default(),
             rounds: Rounds::new(),
             running: Mutex::default(),
+            drained: Notify::new(),
             by_plan: Mutex::default(),
             to_release: Mutex::default(),
             touched: Mutex::default(),
@@ -242,6 +249,15 @@ impl Shared {
     /// Ends when the engine stops.
     pub(crate) async fn stopped(&self) {
         self.stopping.until(|stopping| *stopping).await;
+    }
+
+    /// Waits for a turn at a store that gives turns. One that does not answer gives none: nobody waits for it here.
+    pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        tokio::select! {
+            biased;
+            turn = self.turns.as_ref()?.acquire() => turn.ok(),
+            () = self.health.down() => None,
+        }
     }
 
     /// A new operation of this instance.
@@ -321,8 +337,29 @@ impl Shared {
             }
             _ => {
                 by_plan.remove(plan);
+                self.drained.notify_waiters();
                 true
             }
+        }
+    }
+
+    /// The plan's attempts here are to pause at their boundary, or not any more; `false` if there are none.
+    pub(crate) fn hold_here(&self, plan: &PlanId, hold: Option<&Hold>) -> bool {
+        let running = locked(&self.running);
+        let of_plan = running.values().filter(|here| here.plan == *plan);
+        of_plan.map(|here| here.signal.modify(|signal| signal.set_with_plan(hold))).count() > 0
+    }
+
+    /// Ends when nothing of the plan runs here.
+    pub(crate) async fn until_drained(&self, plan: &PlanId) {
+        loop {
+            let drained = self.drained.notified();
+            tokio::pin!(drained);
+            drained.as_mut().enable();
+            if !locked(&self.by_plan).contains_key(plan) {
+                return;
+            }
+            drained.await;
         }
     }
 

@@ -24,7 +24,7 @@ use windlass_core::failure::FailureKind;
 use windlass_core::fence::Fence;
 use windlass_core::id::{PlanId, StageName, TaskId, TenantId};
 use windlass_core::json::Json;
-use windlass_core::task::Control;
+use windlass_core::task::{Control, Hold};
 
 use crate::watched::Watched;
 
@@ -102,6 +102,8 @@ impl Trouble {
 pub struct Signal {
     /// By people. Of most tasks nothing is, and every one that waits keeps room for this.
     control: Option<Box<Control>>,
+    /// Its plan pauses, and it runs where that was asked for: it need not be told through the store.
+    with_plan: Option<Box<Hold>>,
     /// Somebody else owns the task: stop at once, write nothing.
     pub lost: bool,
     /// The instance is stopping: the task goes no further here.
@@ -115,6 +117,23 @@ impl Signal {
     #[must_use]
     pub fn control(&self) -> &Control {
         self.control.as_deref().unwrap_or(&NOTHING)
+    }
+
+    /// What its attempt is to heed: what people want, and a pause of its plan that was asked for here.
+    #[must_use]
+    pub fn wanted(&self) -> Control {
+        let mut control = self.control().clone();
+        control.pause = control.pause.or_else(|| self.with_plan.as_deref().cloned());
+        control
+    }
+
+    /// Its plan pauses, or does not any more; `false` if that is not new.
+    pub fn set_with_plan(&mut self, hold: Option<&Hold>) -> bool {
+        let changed = self.with_plan.as_deref() != hold;
+        if changed {
+            self.with_plan = hold.map(|hold| Box::new(hold.clone()));
+        }
+        changed
     }
 
     /// Whether the attempt under this fence has nothing to say any more.
@@ -166,7 +185,8 @@ impl Yield {
         let (deaf, stage) = (self.deaf, self.stage);
         let wanted = |signal: &Signal| {
             let Control { pause, cancel, skip, .. } = signal.control();
-            let asked = pause.is_some() || cancel.is_some() || skip.as_ref().is_some_and(|skip| skip.stage == stage);
+            let pauses = pause.is_some() || signal.with_plan.is_some();
+            let asked = pauses || cancel.is_some() || skip.as_ref().is_some_and(|skip| skip.stage == stage);
             signal.leaving || (asked && !deaf)
         };
         self.signal.until(wanted).await;

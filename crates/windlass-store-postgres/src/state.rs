@@ -28,6 +28,10 @@ use crate::{Postgres, sql};
 
 #[async_trait]
 impl State for Postgres {
+    fn at_once(&self) -> Option<usize> {
+        Some(group::STEPS_AT_ONCE)
+    }
+
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         list::check_batch(steps.len())?;
         if let [step] = steps

@@ -214,6 +214,10 @@ fn walk(folder: &Path) -> Vec<PathBuf> {
 
 #[async_trait]
 impl State for Deadly {
+    fn at_once(&self) -> Option<usize> {
+        self.stores.state.at_once()
+    }
+
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         self.write(self.stores.state.commit(steps)).await
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use windlass_core::by::{By, Reason};
 use windlass_core::event::Fact;
@@ -18,7 +19,7 @@ use windlass_core::refused::Refused;
 use windlass_core::task::command as task_command;
 use windlass_core::task::command::{Retry, RetryFrom, Standing};
 use windlass_core::task::status::{Statuses, TaskStatus};
-use windlass_core::task::{Cause, Control};
+use windlass_core::task::{Cause, Control, Hold};
 use windlass_core::time::Ms;
 
 use super::task::{Order, Which};
@@ -51,6 +52,9 @@ pub(crate) enum Sweep {
 
 /// Sweeps over a plan until nothing is left to do, at most.
 const SWEEPS_MAX: u32 = 50;
+/// How long those that run here may take to pause by themselves. Most do: then they need not be asked through the
+/// store, which would have as much to do with that as with their pausing.
+const BY_THEMSELVES: Duration = Duration::from_millis(100);
 /// Tasks of a sweep that are written together.
 const SWEEP_STEPS: usize = 100;
 
@@ -188,6 +192,26 @@ impl Shared {
         by: &By,
         reason: Option<&Reason>,
     ) -> Result<(), Error> {
+        if what != Sweep::Pause {
+            self.hold_here(plan, None);
+            return self.sweep_all(plan, what, by, reason).await;
+        }
+        let hold = Hold { cause: Cause::Plan, by: Some(by.clone()), reason: reason.cloned() };
+        if self.hold_here(plan, Some(&hold)) {
+            // Whoever has not paused by then is asked.
+            drop(tokio::time::timeout(BY_THEMSELVES, self.until_drained(plan)).await);
+        }
+        let swept = match self.plan_row(plan).await {
+            Ok(row) if row.plan.status == PlanStatus::Paused => self.sweep_all(plan, what, by, reason).await,
+            // It was resumed meanwhile.
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        };
+        self.hold_here(plan, None);
+        swept
+    }
+
+    async fn sweep_all(&self, plan: &PlanId, what: Sweep, by: &By, reason: Option<&Reason>) -> Result<(), Error> {
         for round in 0..SWEEPS_MAX {
             if !self.sweep_once(plan, what, by, reason).await? {
                 return Ok(());

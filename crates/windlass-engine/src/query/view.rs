@@ -126,18 +126,9 @@ impl Engine {
     }
 
     /// How many of the plan's tasks have begun and are run by nobody alive.
-    async fn interrupted_of(&self, id: &PlanId) -> Result<u32, Error> {
+    pub(crate) async fn interrupted_of(&self, id: &PlanId) -> Result<u32, Error> {
         let statuses = Statuses::of(&[TaskStatus::Running, TaskStatus::RollingBack]);
-        let filter = Filter::Tasks { plan: Some(id.clone()), tenant: None, statuses, interrupted: true };
-        let (mut count, mut after) = (0, None);
-        loop {
-            let page = self.list(&filter, after.as_ref(), windlass_core::port::PAGE_MAX).await?;
-            count += page.items.len() as u32;
-            after = page.next;
-            if after.is_none() {
-                return Ok(count);
-            }
-        }
+        Ok(self.every_task(id, statuses, true).await?.len() as u32)
     }
 
     /// A task; while the store does not answer, what this instance has of it in memory.
@@ -149,8 +140,11 @@ impl Engine {
         let at = found.standing();
         let interrupted = at.interrupted();
         let unsaved = self.in_memory(which);
+        // A pause of its plan may have reached it here, and not yet the store.
+        let pauses = |_: &_, here: &crate::shared::Running| here.signal.look(|signal| signal.wanted().pause);
+        let pause = self.0.running_here(&Which::Task(found.row.task.id.clone()), pauses);
         Ok(TaskView {
-            pause_requested: found.row.control.pause.is_some(),
+            pause_requested: found.row.control.pause.is_some() || pause.is_some(),
             interrupted,
             durable: unsaved.is_none(),
             task: unsaved.map_or(found.row.task, |view| view.task),
@@ -164,7 +158,7 @@ impl Engine {
     fn in_memory(&self, which: &Which) -> Option<TaskView> {
         let (task, control) = self.0.running_here(which, |_, here| {
             let task = (*here.unsaved.as_ref()?.task).clone();
-            Some((task, here.signal.look(|signal| signal.control().clone())))
+            Some((task, here.signal.look(crate::stage::Signal::wanted)))
         })?;
         Some(TaskView {
             task,
@@ -202,15 +196,24 @@ impl Engine {
         Ok(self.0.state.list(filter, after, limit).await?)
     }
 
-    /// The tasks of a plan that stand in one of these statuses, at most a page.
+    /// The tasks of a plan that stand in one of these statuses: all of them, and a plan has 10,000 at most.
     pub async fn tasks_of(&self, plan: &PlanId, statuses: &[TaskStatus]) -> Result<Vec<TaskRow>, Error> {
-        let statuses = statuses.iter().copied().collect();
-        let filter = Filter::Tasks { plan: Some(plan.clone()), tenant: None, statuses, interrupted: false };
-        let page = self.list(&filter, None, windlass_core::port::PAGE_MAX).await?;
-        let task = |row| match row {
-            Row::Task(row) => Some(*row),
-            _ => None,
-        };
-        Ok(page.items.into_iter().filter_map(task).collect())
+        self.every_task(plan, Statuses::of(statuses), false).await
+    }
+
+    async fn every_task(&self, plan: &PlanId, statuses: Statuses, interrupted: bool) -> Result<Vec<TaskRow>, Error> {
+        let filter = Filter::Tasks { plan: Some(plan.clone()), tenant: None, statuses, interrupted };
+        let (mut tasks, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.list(&filter, after.as_ref(), windlass_core::port::PAGE_MAX).await?;
+            tasks.extend(page.items.into_iter().filter_map(|row| match row {
+                Row::Task(row) => Some(*row),
+                _ => None,
+            }));
+            after = page.next;
+            if after.is_none() {
+                return Ok(tasks);
+            }
+        }
     }
 }

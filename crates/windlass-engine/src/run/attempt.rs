@@ -222,6 +222,12 @@ impl Attempt {
     }
 
     async fn commit_boundary(&mut self, facts: Vec<Fact>) -> Result<Option<At>, Stop> {
+        let engine = Arc::clone(&self.engine);
+        // Whoever stops here had its turn just now, when it learned that it is to.
+        let _turn = match facts[..] {
+            [Fact::TaskPaused { .. } | Fact::TaskCancelled { .. }] => None,
+            _ => engine.turn().await,
+        };
         if Instant::now() >= *locked(&self.lock_end) {
             return Err(Stop::LockRanOut);
         }
@@ -236,7 +242,7 @@ impl Attempt {
         }
         let mut next = None;
         if task.status.is_running() {
-            let control = self.signal.look(|signal| signal.control().clone());
+            let control = self.signal.look(Signal::wanted);
             let context = Some(&self.checkpoint.context_data);
             let fact = advance::onward(&task, &self.job.work.names, &control, self.job.work.reverse, context);
             if let Fact::StageStarted(at) = &fact {
@@ -272,7 +278,7 @@ impl Attempt {
 
     /// Who stands behind a fact, and why: whoever asked for it.
     fn sign(&self, event: &mut Event) {
-        let control = &self.signal.look(|signal| signal.control().clone());
+        let control = &self.signal.look(Signal::wanted);
         let (by, reason) = match &event.fact {
             Fact::TaskPaused { cause: Cause::Approval } => return,
             Fact::TaskPaused { .. } => self.signed(control.pause.as_ref()),
@@ -385,7 +391,7 @@ impl Attempt {
 
     /// What is wanted at this boundary instead of the next stage, if anything.
     fn halt(&self) -> Option<Fact> {
-        let control = &self.signal.look(|signal| signal.control().clone());
+        let control = &self.signal.look(Signal::wanted);
         match (&control.cancel, &control.pause) {
             _ if self.task.status == TaskStatus::RollingBack => None,
             (Some(hold), _) => Some(Fact::TaskCancelled { cause: hold.cause }),

@@ -28,8 +28,8 @@ pub(super) struct Ledger {
 struct Behind {
     since: Ms,
     /// Sent, and not answered.
-    first: Step,
-    /// What has happened after it.
+    first: Option<Step>,
+    /// What has happened after it, and was never sent.
     rest: Vec<Event>,
     /// What becomes of the checkpoint with the rest.
     checkpoint: CheckpointPut,
@@ -89,7 +89,14 @@ impl Attempt {
             return self.settled(sent).await;
         }
         for _ in 0..PLAN_MOVES_MAX {
-            let plan = self.plan_after_failure(&task).await?;
+            let Some(plan) = self.plan_after_failure(&task).await? else {
+                // Nothing was sent: the failure waits for the store together with what it does to the plan.
+                self.tell_unsaved(&events);
+                let since = self.engine.clock.now();
+                self.ledger.behind = Some(Box::new(Behind { since, first: None, rest: events, checkpoint }));
+                self.task = task;
+                return self.settled(Ok(())).await;
+            };
             let step = self.step(task.clone(), checkpoint.clone(), events.clone(), plan);
             match self.send(step).await {
                 Err(Stop::PlanMoved) => continue,
@@ -155,7 +162,7 @@ impl Attempt {
             Answer::None => {
                 self.tell_unsaved(&step.events);
                 let since = self.engine.clock.now();
-                let behind = Behind { since, first: step, rest: Vec::new(), checkpoint: CheckpointPut::Keep };
+                let behind = Behind { since, first: Some(step), rest: Vec::new(), checkpoint: CheckpointPut::Keep };
                 self.ledger.behind = Some(Box::new(behind));
                 Ok(())
             }
@@ -212,80 +219,76 @@ impl Attempt {
     /// store is still away, waits for it when told to.
     pub(super) async fn catch_up(&mut self, wait: bool) -> Result<(), Stop> {
         while let Some(mut behind) = self.ledger.behind.take() {
-            let answer = self.ask_store(&behind.first).await;
-            match answer {
-                Ok(Answer::Taken(stepped)) => {
-                    self.ledger.taken(&behind.first);
+            if behind.first.is_none() && behind.rest.is_empty() {
+                break;
+            }
+            let answer = match self.next_of(&mut behind).await {
+                Ok(None) => Ok(Answer::None),
+                Ok(Some(step)) => self.ask_store(behind.first.insert(step)).await,
+                Err(stop) => Err(stop),
+            };
+            let first = behind.first.take();
+            let about_plan = first.as_ref().is_some_and(|step| step.plan.is_some());
+            match (answer, first) {
+                (Ok(Answer::Taken(stepped)), Some(step)) => {
+                    self.ledger.taken(&step);
                     self.engine.set_control(&self.task.id, &stepped.control, stepped.version);
-                    if !behind.rest.is_empty() {
-                        behind.first = self.rest_of(&mut behind);
-                        self.ledger.behind = Some(behind);
+                    if about_plan {
+                        self.engine.plan_was_paused(&self.task.plan, self.job.plan.spec.on_failure);
                     }
                 }
-                Ok(Answer::Refused(Refusal::Version { .. })) if behind.first.plan.is_some() => {
-                    // The plan moved on; the task's failure stands without pausing it.
-                    behind.first.plan = None;
-                    behind.first.events.retain(|event| event.fact.is_about_task());
-                    behind.first.op = self.engine.op();
-                    self.ledger.behind = Some(behind);
+                // The plan moved on: what the failure does to it is decided again.
+                (Ok(Answer::Refused(Refusal::Version { .. })), Some(step)) if about_plan => {
+                    behind.rest = step.events.into_iter().filter(|event| event.fact.is_about_task()).collect();
+                    behind.checkpoint = step.checkpoint;
                 }
-                Ok(Answer::None) => {
+                (Ok(Answer::None), first) => {
+                    behind.first = first;
                     self.ledger.behind = Some(behind);
                     if !wait {
                         return Ok(());
                     }
                     self.wait_for_store().await?;
+                    continue;
                 }
-                Ok(Answer::Refused(refusal)) => {
+                (answer, first) => {
+                    behind.first = first;
                     self.ledger.behind = Some(behind);
-                    return Err(Stop::Lost(refusal.to_string()));
-                }
-                Err(stop) => {
-                    self.ledger.behind = Some(behind);
-                    return Err(stop);
+                    return Err(match answer {
+                        Ok(Answer::Refused(refusal)) => Stop::Lost(refusal.to_string()),
+                        Ok(_) => Stop::Broken("the store answered what was not asked".to_owned()),
+                        Err(stop) => stop,
+                    });
                 }
             }
+            self.ledger.behind = Some(behind);
         }
         if let Some(here) = locked(&self.engine.running).get_mut(&self.task.id) {
             here.unsaved = None;
         }
-        self.fail_plan_late().await
-    }
-
-    /// A failure that was written late has not told its plan: `on_failure` holds all the same.
-    async fn fail_plan_late(&mut self) -> Result<(), Stop> {
-        let policy = self.job.plan.spec.on_failure;
-        if self.task.status != TaskStatus::Failed || policy == OnFailure::Continue {
-            return Ok(());
-        }
-        for _ in 0..PLAN_MOVES_MAX {
-            let row = self.load(&[Key::Plan(self.task.plan.clone())]).await?.pop().flatten();
-            let Some(Row::Plan(row)) = row else { return Ok(()) };
-            match row.plan.status {
-                PlanStatus::Running => {
-                    let (put, event) = self.engine.paused_by(&self.job.plan.spec, row, &self.task)?;
-                    if self.engine.put_paused(put, event).await {
-                        self.engine.plan_was_paused(&self.task.plan, policy);
-                        return Ok(());
-                    }
-                }
-                PlanStatus::Paused => {
-                    self.engine.plan_was_paused(&self.task.plan, policy);
-                    return Ok(());
-                }
-                _ => return Ok(()),
-            }
-        }
         Ok(())
     }
 
-    fn rest_of(&self, behind: &mut Behind) -> Step {
+    /// What is to be sent next: what had no answer, or the rest, with what a failure among it does to the plan: written
+    /// apart, the plan could go on in between. `None` if the plan cannot be read now.
+    async fn next_of(&mut self, behind: &mut Behind) -> Result<Option<Step>, Stop> {
+        if let Some(first) = behind.first.take() {
+            return Ok(Some(first));
+        }
+        let fails = self.task.status == TaskStatus::Failed && self.job.plan.spec.on_failure != OnFailure::Continue;
+        let plan = match fails {
+            true => match self.plan_after_failure(&self.task).await? {
+                Some(plan) => plan,
+                None => return Ok(None),
+            },
+            false => None,
+        };
         let events = std::mem::take(&mut behind.rest);
         let mut checkpoint = std::mem::replace(&mut behind.checkpoint, CheckpointPut::Keep);
         if let CheckpointPut::Put(checkpoint) = &mut checkpoint {
             checkpoint.version = self.ledger.checkpoint + 1;
         }
-        self.step(self.task.clone(), checkpoint, events, None)
+        Ok(Some(self.step(self.task.clone(), checkpoint, events, plan)))
     }
 
     /// The policy says that a task whose state cannot be kept has failed.
@@ -332,19 +335,22 @@ impl Attempt {
     }
 
     /// What a failure does to the plan, in the same step: with `on_failure: stop` or `pause` nothing more
-    /// is handed out from that moment on.
-    async fn plan_after_failure(&mut self, task: &Task) -> Result<Option<(PlanPut, Event)>, Stop> {
+    /// is handed out from that moment on. `None` if the store does not answer.
+    async fn plan_after_failure(&self, task: &Task) -> Result<Option<Option<(PlanPut, Event)>>, Stop> {
         Counts::add(&self.engine.counts.calls);
-        let row = match self.engine.state.load(&[Key::Plan(task.plan.clone())]).await {
-            Ok(mut rows) => rows.pop().flatten(),
-            // Without an answer the failure is written alone.
-            Err(_) => None,
-        };
-        match row {
-            Some(Row::Plan(row)) if row.plan.status == PlanStatus::Running => {
-                Ok(Some(self.engine.paused_by(&self.job.plan.spec, row, task)?))
+        let mut rows = match self.engine.state.load(&[Key::Plan(task.plan.clone())]).await {
+            Ok(rows) => rows,
+            Err(PortError::Unavailable(why)) => {
+                self.engine.store_is_down(&why);
+                return Ok(None);
             }
-            _ => Ok(None),
+            Err(other) => return Err(Stop::Broken(other.to_string())),
+        };
+        match rows.pop().flatten() {
+            Some(Row::Plan(row)) if row.plan.status == PlanStatus::Running => {
+                Ok(Some(Some(self.engine.paused_by(&self.job.plan.spec, row, task)?)))
+            }
+            _ => Ok(Some(None)),
         }
     }
 }
@@ -353,27 +359,6 @@ impl Attempt {
 const PLAN_MOVES_MAX: usize = 16;
 
 impl crate::shared::Shared {
-    /// Writes that a failure has paused its plan; `false` if it must be looked at again.
-    async fn put_paused(&self, plan: PlanPut, event: Event) -> bool {
-        let step = Step {
-            op: self.op(),
-            by: Writer::Person(self.me.clone()),
-            plan: Some(plan),
-            tasks: Vec::new(),
-            checkpoint: CheckpointPut::Keep,
-            ask: None,
-            events: vec![event.clone()],
-            answer: None,
-        };
-        match self.commit_one(&step).await {
-            Ok(Ok(stepped)) => {
-                self.tell(vec![event], stepped.seq, true);
-                true
-            }
-            _ => false,
-        }
-    }
-
     /// The plan paused because `task` failed.
     pub(crate) fn paused_by(
         &self,

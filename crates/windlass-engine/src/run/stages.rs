@@ -15,7 +15,7 @@ use windlass_core::task::status::TaskStatus;
 use super::attempt::{Attempt, NOT_ITS_OWN, Stop};
 use crate::shared::Counts;
 use crate::stage::actions::Running;
-use crate::stage::{Ended, Signals, Told, Trouble, Yield};
+use crate::stage::{Ended, Signal, Signals, Told, Trouble, Yield};
 
 /// How one run of a stage ended.
 enum Ran {
@@ -157,7 +157,7 @@ impl Attempt {
 
     /// The stage stopped waiting because somebody wanted it to.
     fn yielded(&self, at: &At, failure: Option<Failure>) -> Result<Vec<Fact>, Stop> {
-        let control = self.signal.look(|signal| signal.control().clone());
+        let control = self.signal.look(Signal::wanted);
         let halt = match (&control.cancel, &control.pause) {
             (Some(hold), _) => Fact::TaskCancelled { cause: hold.cause },
             (None, Some(hold)) => Fact::TaskPaused { cause: hold.cause },

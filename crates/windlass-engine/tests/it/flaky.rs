@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::sync::Semaphore;
 use windlass_core::by::{By, Reason};
 use windlass_core::id::{InstanceId, TenantId};
 use windlass_core::lock::{Acquire, Held, Holder};
@@ -30,6 +31,10 @@ pub(crate) struct Flaky {
     releases: AtomicU32,
     /// How long a beat is on its way to the store.
     beats_take_ms: AtomicU64,
+    /// Turns that it gives; 0: it gives none.
+    turns: usize,
+    /// Commits of attempts wait while there is no permit.
+    door: Semaphore,
 }
 
 impl Flaky {
@@ -45,7 +50,23 @@ impl Flaky {
             keeps: AtomicBool::new(false),
             releases: AtomicU32::new(0),
             beats_take_ms: AtomicU64::new(0),
+            turns: 0,
+            door: Semaphore::new(Semaphore::MAX_PERMITS),
         }
+    }
+
+    /// It works on this many steps at a time.
+    pub(crate) fn with_turns(self, turns: usize) -> Flaky {
+        Flaky { turns, ..self }
+    }
+
+    /// Commits of attempts come and wait.
+    pub(crate) fn hold(&self) {
+        self.door.forget_permits(Semaphore::MAX_PERMITS);
+    }
+
+    pub(crate) fn let_go(&self) {
+        self.door.add_permits(Semaphore::MAX_PERMITS - self.door.available_permits());
     }
 
     /// From now on beats are this long on their way.
@@ -124,9 +145,17 @@ fn one_less(counter: &AtomicU32) -> bool {
 
 #[async_trait]
 impl State for Flaky {
+    fn at_once(&self) -> Option<usize> {
+        (self.turns > 0).then_some(self.turns)
+    }
+
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         let owner = matches!(steps, [Step { by: Writer::Owner { .. }, .. }]);
         self.commits.fetch_add(u32::from(owner), Ordering::SeqCst);
+        let _door = match owner {
+            true => self.door.acquire().await.ok(),
+            false => None,
+        };
         let answers = self.state()?.commit(steps).await;
         if owner && one_less(&self.lost) {
             if self.lost.load(Ordering::SeqCst) == 0 {

@@ -192,6 +192,7 @@ async fn a_failure_that_was_written_late_pauses_its_plan_all_the_same() {
     .await;
     flaky.up();
     world.until_plan(&id, PlanStatus::Paused).await;
+    assert_eq!(world.view("blue").await.task.status, TaskStatus::Pending, "nothing more is handed out");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use windlass_core::task::command::Command;
 use windlass_core::task::status::TaskStatus;
 use windlass_engine::command::plan::Verb;
 
-use crate::world::{World, plan_of, until};
+use crate::world::{World, calm, plan_of, until};
 
 fn wide(settings: &str, stages: &[&str], n: usize) -> String {
     let tenants: Vec<_> = (0..n).map(|i| format!("t{i:03}")).collect();
@@ -138,4 +138,49 @@ async fn with_stop_a_plan_ends_also_when_tasks_were_being_claimed_as_one_failed(
         assert_eq!((ended[1], ended.iter().sum::<u32>()), (1, 100));
         assert_eq!(world.engine.stages(), u64::from(ended[0]), "who was cancelled had not begun");
     }
+}
+
+/// A store that gives turns is busy when a pause is asked for: who waits for a turn writes its boundary and the pause in one
+/// commit, and only who had been taken up needs a second one.
+#[tokio::test]
+async fn who_waits_for_its_turn_at_the_store_pauses_with_the_boundary_it_waits_with() {
+    let (world, flaky) = World::flaky_with_turns(calm(), 1).await;
+    world.script.shut("acme/a");
+    world.script.shut("blue/a");
+    let id = world.start(&plan_of("max_concurrency: 2", &["a", "b"], &["acme", "blue"])).await;
+    world.script.entered("acme/a").await;
+    world.script.entered("blue/a").await;
+    let before = flaky.commits();
+    flaky.hold();
+    world.script.let_go("acme/a");
+    until("a boundary is with the store", async || flaky.commits() == before + 1).await;
+    world.script.let_go("blue/a");
+    until("the other has come to its boundary", async || world.engine.stages() == 2).await;
+    world.plan(&id, Verb::Pause).await.unwrap();
+    flaky.let_go();
+    world.until_task("acme", TaskStatus::Paused).await;
+    world.until_task("blue", TaskStatus::Paused).await;
+    assert_eq!(flaky.commits(), before + 3);
+    let end = ["StageStarted a", "TaskPauseRequested", "StageCompleted a", "TaskPaused"].map(str::to_owned);
+    assert_eq!(world.events("blue").await[2..], end);
+    assert!(
+        world.events("acme").await.contains(&"StageStarted b".to_owned()),
+        "announced with the boundary that was sent"
+    );
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_turn_at_a_store_that_does_not_answer() {
+    let (world, flaky) = World::flaky_with_turns(calm(), 1).await;
+    world.script.shut("acme/b");
+    world.script.shut("blue/b");
+    let id = world.start(&plan_of("max_concurrency: 2", &["a", "b", "c"], &["acme", "blue"])).await;
+    world.script.entered("acme/b").await;
+    world.script.entered("blue/b").await;
+    flaky.down();
+    world.script.let_go("acme/b");
+    world.script.let_go("blue/b");
+    until("both have gone on in memory", async || world.engine.stages() == 6).await;
+    flaky.up();
+    world.until_plan(&id, PlanStatus::Completed).await;
 }

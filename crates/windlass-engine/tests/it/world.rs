@@ -63,8 +63,13 @@ impl World {
 
     /// Over a store that fails on command.
     pub(crate) async fn flaky(options: Options) -> (World, Arc<Flaky>) {
+        World::flaky_with_turns(options, 0).await
+    }
+
+    /// Over one that gives turns, too.
+    pub(crate) async fn flaky_with_turns(options: Options, turns: usize) -> (World, Arc<Flaky>) {
         let store = Embedded::memory();
-        let flaky = Arc::new(Flaky::over(Arc::new(store.clone()), Arc::new(store)));
+        let flaky = Arc::new(Flaky::over(Arc::new(store.clone()), Arc::new(store)).with_turns(turns));
         (World::over(Arc::clone(&flaky) as _, Arc::clone(&flaky) as _, options).await, flaky)
     }
 

@@ -14,6 +14,9 @@ use crate::Inner;
 /// Statements under way at a time: one is executed while another is being made durable.
 const UNDER_WAY_MAX: usize = 2;
 
+/// Steps under way at a time.
+pub(super) const STEPS_AT_ONCE: usize = UNDER_WAY_MAX * boundary::STEPS_MAX;
+
 type Answer = Result<Result<Stepped, Refusal>, PortError>;
 
 #[derive(Default)]

@@ -21,7 +21,8 @@ pub(crate) async fn schema() -> Schema {
     let base = url();
     let name = format!("t_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     execute(&base, &format!("DROP SCHEMA IF EXISTS {name} CASCADE; CREATE SCHEMA {name}")).await;
-    Schema { url: format!("{base}&options=-csearch_path%3D{name}") }
+    // What a crash of the server takes is for `outage.rs`, with a server of its own: here nobody waits for the disk.
+    Schema { url: format!("{base}&options=-csearch_path%3D{name}%20-csynchronous_commit%3Doff") }
 }
 
 /// Runs statements as somebody with psql would.

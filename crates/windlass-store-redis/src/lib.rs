@@ -1,0 +1,132 @@
+//! The store for many instances on Redis: state, locks, jobs and triggers. Whatever changes is one script on the server,
+//! whole or not at all, judged by the server's clock and safe to repeat (`script`); every key is made in one place
+//! (`keys`). One connection carries the calls of everybody (`link`), another listens for wake-ups (`wake`). README.md
+//! names every key.
+
+mod durability;
+mod error;
+mod job;
+mod keys;
+mod link;
+mod lock;
+mod page;
+mod reply;
+mod script;
+mod state;
+mod trigger;
+mod wake;
+
+pub use durability::{Durability, Sync};
+pub use error::OpenError;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::task::AbortHandle;
+use windlass_core::time::Ms;
+
+use keys::Keys;
+use link::Link;
+use script::Call;
+use wake::Wake;
+
+/// How to open the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// What stands before every key.
+    pub prefix: String,
+    /// How far this process's reading of the server's clock runs ahead: 0 outside tests.
+    pub ahead_ms: u64,
+    /// How long a call may go unanswered before it counts as lost.
+    pub answer_ms: u64,
+    /// A file of certificates that `rediss://` trusts instead of the system's.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { prefix: "windlass:".to_owned(), ahead_ms: 0, answer_ms: 30_000, ca_file: None }
+    }
+}
+
+/// A handle to an open store. Clones share its connections.
+#[derive(Clone)]
+pub struct Redis {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    keys: Keys,
+    link: Link,
+    wake: Wake,
+    ahead_ms: u64,
+    durability: Durability,
+    listener: std::sync::OnceLock<AbortHandle>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(listener) = self.listener.get() {
+            listener.abort();
+        }
+    }
+}
+
+impl Redis {
+    /// Opens the store at `url` (`redis://…` or `rediss://…`). Needs a tokio runtime, on which it keeps running. Says,
+    /// and remembers, what an acknowledged write survives.
+    pub async fn open(url: &str, options: &Options) -> Result<Redis, OpenError> {
+        let keys = Keys::new(&options.prefix).ok_or_else(|| OpenError::BadPrefix(options.prefix.clone()))?;
+        let client = client(url, options)?;
+        let link = Link::new(client, options.answer_ms);
+        let durability = durability::read(&link).await?;
+        durability.tell();
+        let begin = durability::micros(&link).await?;
+        let count = wake::count(&link, &keys).await.map_err(|error| durability::refused(&error))?;
+        let inner = Arc::new(Inner {
+            keys,
+            link,
+            wake: Wake::new(begin, count),
+            ahead_ms: options.ahead_ms.min(Ms::MAX.get()),
+            durability,
+            listener: std::sync::OnceLock::new(),
+        });
+        let listener = tokio::spawn(wake::listen(Arc::downgrade(&inner)));
+        let _first = inner.listener.set(listener.abort_handle());
+        inner.wake.heard().await;
+        Ok(Redis { inner })
+    }
+
+    /// What an acknowledged write survives, by the settings the server had when the store was opened.
+    #[must_use]
+    pub fn durability(&self) -> &Durability {
+        &self.inner.durability
+    }
+
+    /// Lets go of every connection. Calls in flight end without an answer; later ones connect again.
+    pub async fn close(&self) {
+        if let Some(listener) = self.inner.listener.get() {
+            listener.abort();
+        }
+        self.inner.link.close();
+    }
+}
+
+impl Inner {
+    /// A call of a script, to be given its arguments.
+    pub(crate) fn script(&self, script: &'static std::sync::LazyLock<script::Script>) -> Call {
+        Call::new(script, &self.keys, self.ahead_ms)
+    }
+}
+
+fn client(url: &str, options: &Options) -> Result<redis::Client, OpenError> {
+    let Some(path) = &options.ca_file else {
+        return redis::Client::open(url).map_err(|_| OpenError::BadUrl);
+    };
+    let read = std::fs::read(path).map_err(|error| OpenError::Tls(format!("{}: {error}", path.display())))?;
+    let trusted = redis::TlsCertificates { client_tls: None, root_cert: Some(read) };
+    redis::Client::build_with_tls(url, trusted).map_err(|error| match redis::Client::open(url) {
+        Ok(_) => OpenError::Tls(error::said(&error)),
+        Err(_) => OpenError::BadUrl,
+    })
+}

@@ -1,0 +1,51 @@
+-- What a person does to jobs: cancel or requeue, at the time of this clock.
+local what, head, tail = nx(), nx(), nx()
+local asker = head .. s(now) .. tail
+local ids = {}
+for i = 1, tonumber(nx()) do ids[i] = nx() end
+preload(ids)
+
+local function ask_cancel(job)
+  local status = status_of(job)
+  if status == 'running' then
+    if wants_end(job) then return 'requested' end
+    local fixed, _, asked = asked_of(job)
+    job.rest = fixed .. ',"cancel":' .. asker .. asked
+    write_meta(job)
+    return 'requested'
+  end
+  if status ~= 'pending' then return status end
+  local member = member_of(job)
+  zrem($lane..job.queue .. ':' .. job.tenant, member)
+  zrem($later..job.queue, member .. job.tenant)
+  zrem(live_of(job), member)
+  add_count($queue..job.queue, 'waiting', -1)
+  if job.tenant ~= '' then add_count($of_tenant..job.tenant, 'waiting', -1) end
+  job.rest = (asked_of(job)) .. ',"asked":' .. asker
+  write(job, 'error', false)
+  ended(job, 'cancelled')
+  return 'cancelled now'
+end
+
+local function ask_requeue(job)
+  local status = status_of(job)
+  if status ~= 'failed' then return {'State', status} end
+  local when = redis.call('GET', $job..job.id .. ':completed_at')
+  zrem($ended_jobs..'failed', string.format('%015.0f', MAX - when) .. job.id .. job.queue .. ':' .. job.tenant)
+  for _, name in ipairs({'error', 'started_at', 'completed_at'}) do write(job, name, false) end
+  job.rest = (asked_of(job)) .. ',"asked":' .. asker
+  job.attempt, job.started, job.runAt = '0', nil, s(now)
+  left(job, 'pending')
+  zadd($queues, 0, job.queue)
+  zadd($lanes..job.queue, 0, job.tenant)
+  touched[live_of(job)] = nil
+  enter_waiting(job)
+  return 'requeued'
+end
+
+local out = {}
+for i, id in ipairs(ids) do
+  local job = job_of(id)
+  out[i] = job and (what == 'cancel' and ask_cancel(job) or what ~= 'cancel' and ask_requeue(job)) or {'NotFound'}
+end
+return {out, finish()}

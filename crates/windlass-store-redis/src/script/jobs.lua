@@ -1,0 +1,373 @@
+-- Jobs: what all their scripts share. A job is read once and kept here; what becomes of it is written at the end. Entries
+-- of sorted sets are written where a phase ends, because the next one reads them.
+local cache, writes, counts, changed = {}, {}, {}, {}
+local adds, rems, touched = {}, {}, {}
+local ended_ids, wakes = {}, false
+local META = '^{"version":(%d+),"attempt":(%d+),"deliveries":(%d+),"fence":(%d+),"worker":"([^"]*)","leaseUntil":(%d+),'
+  .. '"runAt":(%d+),"queue":"([^"]*)","tenant":"([^"]*)","priority":(%-?%d+),"seq":(%d+)(.*)}$'
+local has_rules = redis.call('EXISTS', $rules) == 1
+
+local function parsed(id, meta, started)
+  local job = {id = id, started = started or nil}
+  job.version, job.attempt, job.deliveries, job.fence, job.worker, job.lease, job.runAt, job.queue, job.tenant,
+    job.priority, job.seq, job.rest = meta:match(META)
+  return job
+end
+
+-- Reads jobs, those that are not known yet, many at a time.
+local function preload(ids)
+  for from = 1, #ids, 500 do
+    local want, keys = {}, {}
+    for i = from, math.min(from + 499, #ids) do
+      if cache[ids[i]] == nil then
+        want[#want + 1] = ids[i]
+        keys[#keys + 1] = $job..ids[i] .. ':meta'
+        keys[#keys + 1] = $job..ids[i] .. ':started_at'
+      end
+    end
+    if #keys > 0 then
+      local got = redis.call('MGET', unpack(keys))
+      for i, id in ipairs(want) do
+        cache[id] = got[2 * i - 1] and parsed(id, got[2 * i - 1], got[2 * i]) or false
+      end
+    end
+  end
+end
+
+local function job_of(id)
+  if cache[id] == nil then preload({id}) end
+  return cache[id] or nil
+end
+
+local function write(job, name, value)
+  writes[$job..job.id .. ':' .. name] = value
+end
+
+local function meta_of(job)
+  return '{"version":' .. job.version .. ',"attempt":' .. job.attempt .. ',"deliveries":' .. job.deliveries
+    .. ',"fence":' .. job.fence .. ',"worker":"' .. job.worker .. '","leaseUntil":' .. job.lease .. ',"runAt":'
+    .. job.runAt .. ',"queue":"' .. job.queue .. '","tenant":"' .. job.tenant .. '","priority":' .. job.priority
+    .. ',"seq":' .. job.seq .. job.rest .. '}'
+end
+
+local function write_meta(job)
+  job.version = s(job.version + 1)
+  write(job, 'meta', meta_of(job))
+end
+
+local function status_of(job)
+  if job.worker ~= '' then return 'running' end
+  if not job.status then job.status = redis.call('GET', $job..job.id .. ':status') end
+  return job.status
+end
+
+-- Counts are read once and written at the end.
+local function count(key, field)
+  local of = counts[key]
+  if not of then
+    of = {}
+    counts[key] = of
+  end
+  local n = of[field]
+  if not n then
+    n = tonumber(redis.call('HGET', key, field) or '0')
+    of[field] = n
+  end
+  return n
+end
+
+local function set_count(key, field, n)
+  if count(key, field) == n then return end
+  counts[key][field] = n
+  local of = changed[key]
+  if not of then
+    of = {}
+    changed[key] = of
+  end
+  of[field] = true
+end
+
+local function add_count(key, field, n)
+  set_count(key, field, count(key, field) + n)
+end
+
+local function zadd(key, score, member)
+  local of = adds[key]
+  if not of then
+    of = {}
+    adds[key] = of
+  end
+  of[#of + 1] = score
+  of[#of + 1] = member
+end
+
+local function zrem(key, member)
+  local of = rems[key]
+  if not of then
+    of = {}
+    rems[key] = of
+  end
+  of[#of + 1] = member
+end
+
+-- The end of a phase: entries are written.
+local function flush()
+  for key, list in pairs(rems) do
+    for i = 1, #list, 4000 do redis.call('ZREM', key, unpack(list, i, math.min(i + 3999, #list))) end
+  end
+  for key, list in pairs(adds) do
+    for i = 1, #list, 4000 do redis.call('ZADD', key, unpack(list, i, math.min(i + 3999, #list))) end
+  end
+  rems, adds = {}, {}
+end
+
+-- The end of the script: everything is written, and those who wait hear of it. Answers what ended, as they hear it.
+local function finish()
+  flush()
+  local sets, dels = {}, {}
+  for key, value in pairs(writes) do
+    if value then
+      sets[#sets + 1] = key
+      sets[#sets + 1] = value
+    else
+      dels[#dels + 1] = key
+    end
+  end
+  for i = 1, #sets, 4000 do redis.call('MSET', unpack(sets, i, math.min(i + 3999, #sets))) end
+  for i = 1, #dels, 4000 do redis.call('UNLINK', unpack(dels, i, math.min(i + 3999, #dels))) end
+  for key, fields in pairs(changed) do
+    for field in pairs(fields) do
+      local n = counts[key][field]
+      if n == 0 then redis.call('HDEL', key, field) else redis.call('HSET', key, field, s(n)) end
+    end
+  end
+  for live, of in pairs(touched) do
+    if redis.call('EXISTS', live) == 0 then redis.call('ZREM', $lanes..of[1], of[2]) end
+  end
+  local said = ''
+  if #ended_ids > 0 then
+    local n = redis.call('HINCRBY', $marks, 'ended', #ended_ids)
+    said = 'ended ' .. s(n) .. ' ' .. table.concat(ended_ids)
+    redis.call('PUBLISH', $wake, said)
+  end
+  if wakes then wake('jobs') end
+  return said
+end
+
+-- Fences, one after the other; the last is written by whoever draws.
+local fence_last
+local function next_fence()
+  if fence_last then
+    fence_last = fence_last + 1
+  else
+    fence_last = math.max(tonumber(redis.call('GET', $fence) or '0') + 1, us)
+  end
+  return s(fence_last)
+end
+
+-- Rules, each read once: {running, waiting, held}.
+local NONE, rules = {}, {}
+local function rule(field)
+  if not has_rules then return NONE end
+  local of = rules[field]
+  if not of then
+    local text = redis.call('HGET', $rules, field)
+    of = NONE
+    if text then
+      local said = cjson.decode(text)
+      local limits = said.limits or {}
+      of = {running = limits.running, waiting = limits.waiting, held = said.held ~= nil}
+    end
+    rules[field] = of
+  end
+  return of
+end
+
+-- A tenant's own bounds if it has any, those of each tenant otherwise; held if either is.
+local function rule_of_tenant(tenant)
+  if not has_rules or tenant == '' then return NONE end
+  local own, each = rule('tenant:' .. tenant), rule('each')
+  local of = (own.running or own.waiting) and own or each
+  return {running = of.running, waiting = of.waiting, held = own.held or each.held}
+end
+
+-- The place among a tenant's jobs: by priority, time and order of submission. It is as long for every job.
+local function member_of(job)
+  return string.format('%03d%015.0f%016.0f%s', 127 - job.priority, job.runAt, job.seq, job.id)
+end
+
+local function live_of(job)
+  return $live..job.queue .. ':' .. job.tenant
+end
+
+-- A tenant whose turn may come goes behind the others.
+local function join_ring(queue, tenant)
+  local key = $queue..queue
+  local turn = count(key, 'turn') + 1
+  if redis.call('ZADD', $ring..queue, 'NX', turn, tenant) == 1 then set_count(key, 'turn', turn) end
+end
+
+local joined = {}
+local function put_waiting(job, member)
+  if tonumber(job.runAt) <= now then
+    local lane = job.queue .. ':' .. job.tenant
+    zadd($lane..lane, 0, member)
+    if not joined[lane] then
+      joined[lane] = true
+      join_ring(job.queue, job.tenant)
+    end
+  else
+    zadd($later..job.queue, job.runAt, member .. job.tenant)
+  end
+end
+
+-- It waits, and is counted.
+local function enter_waiting(job)
+  local member = member_of(job)
+  zadd(live_of(job), 0, member)
+  put_waiting(job, member)
+  add_count($queue..job.queue, 'waiting', 1)
+  if job.tenant ~= '' then add_count($of_tenant..job.tenant, 'waiting', 1) end
+  wakes = true
+end
+
+local function count_started(job)
+  add_count($queue..job.queue, 'waiting', -1)
+  if job.tenant ~= '' then
+    add_count($of_tenant..job.tenant, 'waiting', -1)
+    add_count($of_tenant..job.tenant, 'running', 1)
+  end
+end
+
+-- A slot is free: those whom a limit kept from taking turns take part again.
+local function unpark(tenant)
+  for _, member in ipairs(redis.call('ZRANGEBYLEX', $parked, '[' .. tenant .. ' ', '[' .. tenant .. ' ~')) do
+    join_ring(member:sub(#tenant + 2), tenant)
+    redis.call('ZREM', $parked, member)
+  end
+end
+
+local function leave_running(job)
+  zrem($running..job.queue, job.id)
+  zrem(live_of(job), member_of(job))
+  if job.tenant ~= '' then add_count($of_tenant..job.tenant, 'running', -1) end
+  if has_rules then
+    wakes = true
+    if job.tenant ~= '' then unpark(job.tenant) end
+  end
+end
+
+-- What people asked stands behind the rest, which is fixed: the fixed part, a request to end, and who asked last.
+local function asked_of(job)
+  local fixed, cancel, asked = job.rest, '', ''
+  local from = fixed:find(',"asked":', 1, true)
+  if from then fixed, asked = fixed:sub(1, from - 1), fixed:sub(from) end
+  from = fixed:find(',"cancel":', 1, true)
+  if from then fixed, cancel = fixed:sub(1, from - 1), fixed:sub(from) end
+  return fixed, cancel, asked
+end
+
+local function wants_end(job)
+  return job.rest:find(',"cancel":', 1, true) ~= nil
+end
+
+-- Nobody runs it any more. Its fence stays: what comes late under it is known.
+local function left(job, status)
+  job.status, job.worker, job.deliveries, job.lease = status, '', '0', '0'
+  if wants_end(job) then
+    local fixed, _, asked = asked_of(job)
+    job.rest = fixed .. asked
+  end
+  write(job, 'status', status)
+  write_meta(job)
+end
+
+local function ended(job, status)
+  local when = now
+  local begun = tonumber(job.started or redis.call('GET', $job..job.id .. ':submitted_at'))
+  if begun > when then when = begun end
+  write(job, 'completed_at', s(when))
+  zadd($ended_jobs..status, 0, string.format('%015.0f', MAX - when) .. job.id .. job.queue .. ':' .. job.tenant)
+  touched[live_of(job)] = {job.queue, job.tenant}
+  ended_ids[#ended_ids + 1] = job.id
+  left(job, status)
+end
+
+local function failed(job, text)
+  write(job, 'error', text)
+  leave_running(job)
+  ended(job, 'failed')
+end
+
+local function waits_again(job, run_at)
+  leave_running(job)
+  job.runAt = s(math.min(math.max(run_at, now), MAX))
+  left(job, 'pending')
+  enter_waiting(job)
+end
+
+local function windlass_error(code, message)
+  return '{"class":"windlass","message":"' .. message .. '","code":"' .. code .. '"}'
+end
+
+local function numbers_of(job)
+  local most, first, longest, timeout =
+    job.rest:match('^,"maxAttempts":(%d+),"firstMs":(%d+),"maxMs":(%d+),"timeoutMs":(%d+)')
+  return tonumber(most), tonumber(first), tonumber(longest), tonumber(timeout)
+end
+
+-- The next attempt after its pause, if there is one. `spread` of 0 to 999 takes up to half of the pause away.
+local function again_or_failed(job, text, retry, spread)
+  local most, first, longest = numbers_of(job)
+  local tried = tonumber(job.attempt)
+  if not retry or tried >= most then return failed(job, text) end
+  local full = math.min(first * 2 ^ (math.max(tried, 1) - 1), longest)
+  write(job, 'error', text)
+  waits_again(job, now + full - math.floor(full * 0.5 * (math.min(spread, 999) / 1000)))
+end
+
+local function deadline(job)
+  local _, _, _, timeout = numbers_of(job)
+  if timeout == 0 then return nil end
+  return tonumber(job.started) + timeout, timeout
+end
+
+-- Judges a running job whose lease has run out: whether it ends or waits for its next attempt, and is not delivered again.
+local function expire(job)
+  if wants_end(job) then
+    failed(job, windlass_error('CANCELLED', 'its end was asked for, and its worker was not heard of again'))
+    return true
+  end
+  local till, timeout = deadline(job)
+  if till and till <= now then
+    again_or_failed(job, windlass_error('TIMEOUT', 'no answer within ' .. s(timeout) .. ' ms'), true, 0)
+    return true
+  end
+  if tonumber(job.deliveries) >= 3 then
+    failed(job, windlass_error('LOST', 'delivered ' .. job.deliveries .. ' times, and no worker answered'))
+    return true
+  end
+  return false
+end
+
+-- Judges what ran out in a queue, and hands what may be delivered again to `again`, until that says that it is enough.
+local function judge_queue(queue, look_max, again)
+  local passed, looked = 0, 0
+  while looked < look_max do
+    local ids = redis.call('ZRANGEBYSCORE', $running..queue, '-inf', s(now), 'LIMIT', passed, 200)
+    preload(ids)
+    for _, id in ipairs(ids) do
+      local job = job_of(id)
+      looked = looked + 1
+      if not job then
+        redis.call('ZREM', $running..queue, id)
+      elseif not expire(job) then
+        local said = again(job)
+        if said == 'enough' then return end
+        if said == 'stays' then passed = passed + 1 end
+      end
+    end
+    flush()
+    if #ids < 200 then return end
+  end
+end

@@ -1,0 +1,288 @@
+-- Complete, heartbeat and claim, for each worker in one step: what was said first, of all of them, then the claims.
+local turns, ids = {}, {}
+for t = 1, tonumber(nx()) do
+  local turn = {worker = nx(), lease = tonumber(nx()), settle = {}, beat = {}, want = {}}
+  for i = 1, tonumber(nx()) do
+    local said = {id = nx(), fence = nx(), kind = nx()}
+    if said.kind == 'completed' then
+      said.text = nx()
+    elseif said.kind == 'failed' then
+      said.text, said.cancelled, said.retry, said.spread = nx(), nx(), nx() == '1', tonumber(nx())
+    end
+    turn.settle[i] = said
+    ids[#ids + 1] = said.id
+  end
+  for i = 1, tonumber(nx()) do
+    turn.beat[i] = {id = nx(), fence = nx()}
+    ids[#ids + 1] = turn.beat[i].id
+  end
+  for i = 1, tonumber(nx()) do turn.want[i] = {queue = nx(), n = tonumber(nx())} end
+  turns[t] = turn
+end
+preload(ids)
+
+local function holds(job, fence)
+  if job.fence ~= fence then return {'Stale', fence, job.fence} end
+  if job.worker == '' then return {'State', status_of(job)} end
+end
+
+local function settle(said)
+  local job = job_of(said.id)
+  if not job then return {'NotFound'} end
+  if job.worker == '' and job.fence == said.fence and said.fence ~= '0' then return status_of(job) end
+  local no = holds(job, said.fence)
+  if no then return no end
+  if said.kind == 'completed' then
+    write(job, 'result', said.text)
+    if tonumber(job.attempt) > 1 then write(job, 'error', false) end
+    leave_running(job)
+    ended(job, 'completed')
+  elseif said.kind == 'failed' then
+    if wants_end(job) then
+      failed(job, said.cancelled)
+    else
+      again_or_failed(job, said.text, said.retry, said.spread)
+    end
+  elseif said.kind == 'released' then
+    if wants_end(job) then
+      failed(job, windlass_error('CANCELLED', 'its end was asked for while it ran'))
+    else
+      job.attempt = s(math.max(job.attempt - 1, 0))
+      waits_again(job, now)
+    end
+  else
+    return {'Invalid'}
+  end
+  return job.status
+end
+
+local function beat(said, lease)
+  local job = job_of(said.id)
+  if not job then return {'NotFound'} end
+  local no = holds(job, said.fence)
+  if no then return no end
+  local till, timeout = deadline(job)
+  if till and till <= now then return {'TimedOut', timeout} end
+  job.lease = s(after_now(lease))
+  zadd($running..job.queue, job.lease, job.id)
+  write_meta(job)
+  return {'ok', job.lease, wants_end(job) and 1 or 0}
+end
+
+-- The job is this worker's.
+local function deliver(job, turn, out)
+  job.worker, job.fence, job.lease = turn.worker, next_fence(), s(after_now(turn.lease))
+  job.deliveries = s(job.deliveries + 1)
+  local begun = math.max(now, tonumber(job.submitted or '0'))
+  job.started, job.status = s(begun), 'running'
+  write(job, 'status', 'running')
+  write(job, 'started_at', job.started)
+  write_meta(job)
+  zadd($running..job.queue, job.lease, job.id)
+  out[#out + 1] = job
+end
+
+-- Times of submission, of those that are about to begin.
+local function read_submitted(ids)
+  for from = 1, #ids, 1000 do
+    local keys = {}
+    for i = from, math.min(from + 999, #ids) do keys[#keys + 1] = $job..ids[i] .. ':submitted_at' end
+    for i, at in ipairs(redis.call('MGET', unpack(keys))) do
+      local job = job_of(ids[from + i - 1])
+      if job then job.submitted = at or '0' end
+    end
+  end
+end
+
+-- What waited for its time, and whose time has come.
+local function promote(queue)
+  for _ = 1, 4 do
+    local due = redis.call('ZRANGEBYSCORE', $later..queue, '-inf', s(now), 'LIMIT', 0, 1000)
+    for _, entry in ipairs(due) do
+      local member, tenant = entry:sub(1, 70), entry:sub(71)
+      zrem($later..queue, entry)
+      zadd($lane..queue .. ':' .. tenant, 0, member)
+      join_ring(queue, tenant)
+    end
+    flush()
+    if #due < 1000 then return end
+  end
+end
+
+-- How many of a tenant's may begin.
+local function slots_of(tenant)
+  local of = rule_of_tenant(tenant)
+  if of.held then return 0 end
+  if not of.running then return 1000000 end
+  return of.running - count($of_tenant..tenant, 'running')
+end
+
+-- The tenants whose turn it is, each with how many it could be given. Who has nothing, or is stopped, leaves the ring.
+local function ready_tenants(queue, room)
+  local names = redis.call('ZRANGE', $ring..queue, 0, room - 1)
+  local list, moved = {}, false
+  for _, tenant in ipairs(names) do
+    local slots = slots_of(tenant)
+    local length = redis.call('ZCARD', $lane..queue .. ':' .. tenant)
+    if length == 0 or slots <= 0 then
+      moved = true
+      redis.call('ZREM', $ring..queue, tenant)
+      if length > 0 then redis.call('ZADD', $parked, 0, tenant .. ' ' .. queue) end
+    else
+      list[#list + 1] = {name = tenant, length = length, most = math.min(length, slots), n = 0}
+    end
+  end
+  return list, moved, #names
+end
+
+-- Shares what there is room for among tenants, one each, round after round.
+local function share(list, room, rounds)
+  local given = true
+  while room > 0 and given and rounds > 0 do
+    given = false
+    for _, tenant in ipairs(list) do
+      if room > 0 and tenant.n < tenant.most then
+        tenant.n = tenant.n + 1
+        room = room - 1
+        given = true
+      end
+    end
+    rounds = rounds - 1
+  end
+end
+
+-- Takes from its lane what a tenant is given. What a clock ahead of this one brought there too early goes back.
+local function pop(queue, tenant, all)
+  local lane = $lane..queue .. ':' .. tenant.name
+  local got = redis.call('ZPOPMIN', lane, tenant.n)
+  tenant.jobs = {}
+  for i = 1, #got, 2 do
+    local member = got[i]
+    local run_at = tonumber(member:sub(4, 18))
+    if run_at > now then
+      zadd($later..queue, run_at, member .. tenant.name)
+    else
+      local id = member:sub(35)
+      tenant.jobs[#tenant.jobs + 1] = id
+      all[#all + 1] = id
+    end
+  end
+end
+
+local function claim_waiting(queue, room, turn, out)
+  local list, moved, looked = ready_tenants(queue, room)
+  local whole = looked < room
+  share(list, room, whole and room or 1)
+  local all, most = {}, 0
+  for _, tenant in ipairs(list) do
+    if tenant.n > 0 then
+      pop(queue, tenant, all)
+      most = math.max(most, #tenant.jobs)
+      moved = true
+    end
+  end
+  preload(all)
+  read_submitted(all)
+  local ring = $queue..queue
+  local turn_number = count(ring, 'turn')
+  for round = 1, most do
+    for _, tenant in ipairs(list) do
+      local id = tenant.jobs and tenant.jobs[round]
+      local job = id and job_of(id)
+      if job then
+        job.attempt = s(job.attempt + 1)
+        count_started(job)
+        deliver(job, turn, out)
+        turn_number = turn_number + 1
+        tenant.turn = turn_number
+      end
+    end
+  end
+  set_count(ring, 'turn', turn_number)
+  for _, tenant in ipairs(list) do
+    if tenant.n > 0 and tenant.n >= tenant.length then
+      redis.call('ZREM', $ring..queue, tenant.name)
+    elseif tenant.turn then
+      redis.call('ZADD', $ring..queue, tenant.turn, tenant.name)
+    end
+  end
+  flush()
+  return #all, moved
+end
+
+local function claim(queue, n, turn, out)
+  local key = $queue..queue
+  local till = after_now(turn.lease)
+  if till > count(key, 'workerUntil') then set_count(key, 'workerUntil', till) end
+  redis.call('ZADD', $queues, 0, queue)
+  local of = rule('queue:' .. queue)
+  if n == 0 or of.held then return end
+  local before = #out
+  judge_queue(queue, 1000000, function(job)
+    if #out - before >= n then return 'enough' end
+    if rule_of_tenant(job.tenant).held then return 'stays' end
+    if not job.submitted then read_submitted({job.id}) end
+    deliver(job, turn, out)
+  end)
+  flush()
+  promote(queue)
+  while true do
+    local room = n - (#out - before)
+    if of.running then room = math.min(room, of.running - redis.call('ZCARD', $running..queue)) end
+    if room <= 0 then return end
+    local got, moved = claim_waiting(queue, room, turn, out)
+    if got == 0 and not moved then return end
+  end
+end
+
+local function first_after(key)
+  return redis.call('ZRANGEBYSCORE', key, '(' .. s(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+end
+
+local function next_of(turn)
+  local first
+  for _, want in ipairs(turn.want) do
+    for _, key in ipairs({$later..want.queue, $running..want.queue}) do
+      local at = tonumber(first_after(key) or 'x')
+      if at and (not first or at < first) then first = at end
+    end
+  end
+  return first and s(first) or ''
+end
+
+-- As workers get them: the job with its payload, and what went wrong in the attempt before.
+local function shown(jobs)
+  local out = {}
+  for from = 1, #jobs, 1000 do
+    local keys = {}
+    for i = from, math.min(from + 999, #jobs) do keys[#keys + 1] = $job..jobs[i].id .. ':payload' end
+    for i, payload in ipairs(redis.call('MGET', unpack(keys))) do
+      local job = jobs[from + i - 1]
+      local key = $job..job.id .. ':error'
+      local why = false
+      if tonumber(job.attempt) > 1 then why = writes[key] or redis.call('GET', key) end
+      out[#out + 1] = {job.id, meta_of(job), payload, job.submitted, job.started, why}
+    end
+  end
+  return out
+end
+
+local out = {}
+for t, turn in ipairs(turns) do
+  local settled, beaten = {}, {}
+  for i, said in ipairs(turn.settle) do settled[i] = settle(said) end
+  for i, said in ipairs(turn.beat) do beaten[i] = beat(said, turn.lease) end
+  out[t] = {settled, beaten, {}, '', s(now)}
+end
+flush()
+for t, turn in ipairs(turns) do
+  local jobs, wanted = {}, 0
+  for _, want in ipairs(turn.want) do
+    wanted = wanted + want.n
+    claim(want.queue, want.n, turn, jobs)
+  end
+  out[t][3] = shown(jobs)
+  if #jobs < wanted then out[t][4] = next_of(turn) end
+end
+if fence_last then redis.call('SET', $fence, s(fence_last)) end
+return {out, finish()}

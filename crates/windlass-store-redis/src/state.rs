@@ -1,0 +1,114 @@
+//! State on Redis: the port's methods. What changes is one script, taken whole or not at all; what is read together is
+//! read at one moment.
+
+mod list;
+mod load;
+mod row;
+pub(crate) mod step;
+
+use async_trait::async_trait;
+use windlass_core::id::{InstanceId, TaskId};
+use windlass_core::port::state::{Beat, Filter, Key, Row, State, Step, Stepped, Take, TaskRow, Which};
+use windlass_core::port::{Cursor, Each, Mark, Page, PortError, Refusal};
+use windlass_core::task::Control;
+use windlass_core::time::Ms;
+
+use crate::page::{check_batch, check_limit};
+use crate::reply::{array, number, parts};
+use crate::script;
+use crate::wake::Port;
+use crate::{Inner, Redis};
+use row::Fields;
+
+#[async_trait]
+impl State for Redis {
+    async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
+        check_batch(steps.len())?;
+        let checked: Vec<Result<(), Refusal>> = steps.iter().map(Step::check).collect();
+        let sound = || steps.iter().zip(&checked).filter(|(_, checked)| checked.is_ok()).map(|(step, _)| step);
+        let count = sound().count();
+        let mut answers = Vec::new();
+        if count > 0 {
+            let mut call = self.inner.script(&script::COMMIT).arg(count);
+            for step in sound() {
+                step::push(&mut call, step)?;
+            }
+            answers = array(self.inner.link.call(&call).await?)?;
+        }
+        let mut answers = answers.into_iter();
+        let each = steps.iter().zip(checked).map(|(step, checked)| match checked {
+            Err(refusal) => Ok(Err(refusal)),
+            Ok(()) => step::answered(step, answers.next().unwrap_or(redis::Value::Nil)),
+        });
+        each.collect()
+    }
+
+    async fn take(&self, take: &Take) -> Each<TaskRow> {
+        let call = self.inner.script(&script::TAKE).arg(take.instance.as_str());
+        let call = match &take.which {
+            Which::Ready { plan, limit } => call.arg((plan.as_ref().map_or("", |plan| plan.as_str()), *limit, 0)),
+            Which::Named(tasks) if tasks.is_empty() => return Ok(Vec::new()),
+            Which::Named(tasks) => {
+                check_batch(tasks.len())?;
+                let mut call = call.arg(("", 0, tasks.len()));
+                tasks.iter().for_each(|task| call.push(task.as_str()));
+                call
+            }
+        };
+        let answers = array(self.inner.link.call(&call).await?)?;
+        answers.into_iter().map(|answer| taken(&take.instance, answer)).collect()
+    }
+
+    async fn beat(&self, instance: &InstanceId, lease_ms: u64) -> Result<Beat, PortError> {
+        let call = self.inner.script(&script::BEAT).arg((instance.as_str(), lease_ms.min(Ms::MAX.get())));
+        let answer = &mut parts(self.inner.link.call(&call).await?)?;
+        let until = answer.at()?;
+        let mut asked: Vec<(TaskId, Control)> = Vec::new();
+        for task in answer.parts()? {
+            let task = &mut parts(task)?;
+            asked.push((task.parse()?, row::control(task)?));
+        }
+        asked.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(Beat { until, asked })
+    }
+
+    async fn load(&self, keys: &[Key]) -> Result<Vec<Option<Row>>, PortError> {
+        check_batch(keys.len())?;
+        load::load(&self.inner, keys).await
+    }
+
+    async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> Result<Page<Row>, PortError> {
+        check_limit(limit)?;
+        list::list(&self.inner, filter, after, limit).await
+    }
+
+    async fn changed(&self, since: Mark, wait_ms: u64) -> Result<Mark, PortError> {
+        self.inner.changed(Port::State, since, wait_ms).await
+    }
+
+    async fn purge(&self, before: Ms, limit: u32) -> Result<u32, PortError> {
+        let call = self.inner.script(&script::PURGE_STATE).arg((before.get(), limit));
+        number(self.inner.link.call(&call).await?)
+    }
+}
+
+fn taken(instance: &InstanceId, answer: redis::Value) -> Result<Result<TaskRow, Refusal>, PortError> {
+    let parts = &mut parts(answer)?;
+    let word = parts.text()?;
+    match word.as_str() {
+        "ok" => {
+            let row = Fields::of(parts.value()?)?;
+            let row = row.ok_or_else(|| PortError::Corrupt("a task that was taken is not there".to_owned()))?;
+            row.task().map(Ok)
+        }
+        "NoLease" => Ok(Err(Refusal::NoLease(instance.clone()))),
+        word => step::refusal(word, parts, |_, _| "something to run".to_owned()).map(Err),
+    }
+}
+
+impl Inner {
+    /// Waits for a change of a port.
+    pub(crate) async fn changed(&self, port: Port, since: Mark, wait_ms: u64) -> Result<Mark, PortError> {
+        self.wake.changed(&self.link, &self.keys, port, since, wait_ms).await
+    }
+}

@@ -1,0 +1,281 @@
+//! Plans and tasks as hashes: names and values, an empty value for what there is not.
+
+use std::collections::HashMap;
+
+use redis::Value;
+use serde::de::DeserializeOwned;
+use windlass_core::fence::Fence;
+use windlass_core::id::InstanceId;
+use windlass_core::plan::{Plan, PlanStatus};
+use windlass_core::port::PortError;
+use windlass_core::port::state::{InstanceRow, LastOp, OpRow, PlanRow, TaskRow};
+use windlass_core::task::status::TaskStatus;
+use windlass_core::task::{Control, Task};
+use windlass_core::time::Ms;
+
+use super::step::json;
+use crate::error::corrupt;
+use crate::reply::{Parts, array, text};
+
+type Pairs = Vec<(&'static str, String)>;
+
+/// What of a plan is read; its tasks' ids are for people.
+pub(super) const PLAN: [&str; 16] = [
+    "planId",
+    "name",
+    "status",
+    "tasks",
+    "maxConcurrency",
+    "onFailure",
+    "onConflict",
+    "recovery",
+    "conductor",
+    "cancelled",
+    "createdAt",
+    "startedAt",
+    "updatedAt",
+    "endedAt",
+    "version",
+    "seq",
+];
+
+pub(super) fn plan_fields(plan: &Plan) -> Pairs {
+    let word = |value: Result<String, PortError>| value.unwrap_or_default().trim_matches('"').to_owned();
+    vec![
+        ("planId", plan.id.to_string()),
+        ("name", plan.name.to_string()),
+        ("status", plan.status.name().to_owned()),
+        ("tasks", plan.tasks.to_string()),
+        ("maxConcurrency", plan.max_concurrency.to_string()),
+        ("onFailure", word(json(&plan.on_failure))),
+        ("onConflict", word(json(&plan.on_conflict))),
+        ("recovery", word(json(&plan.recovery))),
+        ("conductor", id(plan.conductor.as_ref())),
+        ("cancelled", plan.cancelled.to_string()),
+        ("createdAt", plan.created_at.get().to_string()),
+        ("startedAt", at(plan.started_at)),
+        ("updatedAt", plan.updated_at.get().to_string()),
+        ("endedAt", at(plan.ended_at)),
+    ]
+}
+
+/// What of a task may change, and with a new one what stays.
+pub(super) fn task_fields(task: &Task, new: bool) -> Result<Pairs, PortError> {
+    fn some<T: serde::Serialize>(value: Option<&T>) -> Result<String, PortError> {
+        value.map_or_else(|| Ok(String::new()), json)
+    }
+    let mut fields = vec![
+        ("status", task.status.name().to_owned()),
+        ("completed", task.completed.to_string()),
+        ("stage", task.stage.map_or_else(String::new, |stage| stage.to_string())),
+        ("attempt", some(task.attempt.as_ref())?),
+        ("pass", task.pass.to_string()),
+        ("retries", task.retries.to_string()),
+        ("takenBack", task.taken_back.to_string()),
+        ("hold", some(task.hold.as_ref())?),
+        ("owner", id(task.owner.as_ref())),
+        ("fence", task.fence.0.to_string()),
+        ("readyAt", task.ready_at.get().to_string()),
+        ("startedAt", at(task.started_at)),
+        ("updatedAt", task.updated_at.get().to_string()),
+        ("endedAt", at(task.ended_at)),
+        ("failure", some(task.failure.as_ref())?),
+        ("context", some(task.context.as_ref())?),
+        ("stages", task.stages.to_string()),
+    ];
+    if new {
+        fields.extend([
+            ("taskId", task.id.to_string()),
+            ("tenantId", task.tenant.to_string()),
+            ("planId", task.plan.to_string()),
+            ("position", task.position.to_string()),
+            ("createdAt", task.created_at.get().to_string()),
+        ]);
+    }
+    Ok(fields)
+}
+
+fn id(instance: Option<&InstanceId>) -> String {
+    instance.map_or_else(String::new, ToString::to_string)
+}
+
+fn at(ms: Option<Ms>) -> String {
+    ms.map_or_else(String::new, |ms| ms.get().to_string())
+}
+
+/// A hash by its names.
+pub(super) struct Fields(HashMap<String, String>);
+
+impl Fields {
+    /// `None` for one that is not there.
+    pub(super) fn of(value: Value) -> Result<Option<Fields>, PortError> {
+        if let Value::Map(pairs) = value {
+            let pairs = pairs.into_iter().map(|(name, value)| Ok((text(name)?, text(value)?)));
+            return Ok(Some(Fields(pairs.collect::<Result<_, PortError>>()?)).filter(|fields| !fields.0.is_empty()));
+        }
+        let mut fields = HashMap::new();
+        let mut all = array(value)?.into_iter();
+        while let (Some(name), Some(value)) = (all.next(), all.next()) {
+            fields.insert(text(name)?, text(value)?);
+        }
+        Ok(Some(Fields(fields)).filter(|fields| !fields.0.is_empty()))
+    }
+
+    /// The values of these names, in their order; the first is always there if any is.
+    pub(super) fn named(names: &[&str], value: Value) -> Result<Option<Fields>, PortError> {
+        let values = array(value)?;
+        if values.first().is_none_or(|first| *first == Value::Nil) {
+            return Ok(None);
+        }
+        let pairs = names.iter().zip(values).map(|(name, value)| Ok(((*name).to_owned(), text(value)?)));
+        pairs.collect::<Result<_, _>>().map(|fields| Some(Fields(fields)))
+    }
+
+    fn text(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
+    }
+
+    fn parse<T: std::str::FromStr>(&self, name: &str) -> Result<T, PortError>
+    where
+        T::Err: std::fmt::Display,
+    {
+        self.text(name).parse().map_err(|error| corrupt(name, error))
+    }
+
+    fn some<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, PortError>
+    where
+        T::Err: std::fmt::Display,
+    {
+        if self.text(name).is_empty() { Ok(None) } else { self.parse(name).map(Some) }
+    }
+
+    fn at(&self, name: &str) -> Result<Ms, PortError> {
+        self.parse(name).map(Ms::new)
+    }
+
+    fn some_at(&self, name: &str) -> Result<Option<Ms>, PortError> {
+        Ok(self.some(name)?.map(Ms::new))
+    }
+
+    fn json<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, PortError> {
+        let text = self.text(name);
+        match text.is_empty() {
+            true => Ok(None),
+            false => serde_json::from_str(text).map(Some).map_err(|error| corrupt(name, error)),
+        }
+    }
+
+    fn word<T: DeserializeOwned>(&self, name: &str) -> Result<T, PortError> {
+        serde_json::from_str(&format!("\"{}\"", self.text(name))).map_err(|error| corrupt(name, error))
+    }
+
+    pub(super) fn plan(&self) -> Result<PlanRow, PortError> {
+        let plan = Plan {
+            id: self.parse("planId")?,
+            name: self.parse("name")?,
+            status: self.word::<PlanStatus>("status")?,
+            tasks: self.parse("tasks")?,
+            max_concurrency: self.parse("maxConcurrency")?,
+            on_failure: self.word("onFailure")?,
+            on_conflict: self.word("onConflict")?,
+            recovery: self.word("recovery")?,
+            conductor: self.some("conductor")?,
+            cancelled: self.parse("cancelled")?,
+            created_at: self.at("createdAt")?,
+            started_at: self.some_at("startedAt")?,
+            updated_at: self.at("updatedAt")?,
+            ended_at: self.some_at("endedAt")?,
+        };
+        Ok(PlanRow { plan, version: self.parse("version")?, seq: self.some("seq")?.unwrap_or(0) })
+    }
+
+    pub(super) fn task(&self) -> Result<TaskRow, PortError> {
+        let task = Task {
+            id: self.parse("taskId")?,
+            tenant: self.parse("tenantId")?,
+            plan: self.parse("planId")?,
+            position: self.parse("position")?,
+            status: self.word::<TaskStatus>("status")?,
+            stages: self.parse("stages")?,
+            completed: self.parse("completed")?,
+            stage: self.some("stage")?,
+            attempt: self.json("attempt")?,
+            pass: self.parse("pass")?,
+            retries: self.parse("retries")?,
+            taken_back: self.parse("takenBack")?,
+            hold: self.json("hold")?,
+            owner: self.some("owner")?,
+            fence: Fence(self.parse("fence")?),
+            ready_at: self.at("readyAt")?,
+            created_at: self.at("createdAt")?,
+            started_at: self.some_at("startedAt")?,
+            updated_at: self.at("updatedAt")?,
+            ended_at: self.some_at("endedAt")?,
+            failure: self.json("failure")?,
+            context: self.json("context")?,
+        };
+        let op = match self.some("opId")? {
+            None => None,
+            Some(id) => Some(LastOp { id, digest: self.parse("opDigest")?, at: self.at("opAt")? }),
+        };
+        Ok(TaskRow {
+            task,
+            control: self.control()?,
+            checkpoint: self.parse("checkpoint")?,
+            version: self.parse("version")?,
+            seq: self.some("seq")?.unwrap_or(0),
+            op,
+        })
+    }
+
+    fn control(&self) -> Result<Control, PortError> {
+        Ok(Control {
+            pause: self.json("pause")?,
+            cancel: self.json("cancel")?,
+            skip: self.json("skip")?,
+            start: self.json("start")?,
+            revoked: self.some("revoked")?.map(Fence),
+        })
+    }
+
+    pub(super) fn op(&self) -> Result<OpRow, PortError> {
+        Ok(OpRow {
+            digest: self.parse("digest")?,
+            version: self.parse("version")?,
+            seq: self.parse("seq")?,
+            at: self.at("at")?,
+            answer: self.json("answer")?,
+        })
+    }
+
+    pub(super) fn instance(&self, id: InstanceId) -> Result<InstanceRow, PortError> {
+        Ok(InstanceRow { id, since: self.at("since")?, until: self.at("until")? })
+    }
+
+    /// A tenant's fence, and the task that was started last.
+    pub(super) fn tenant<T: std::str::FromStr>(&self) -> Result<(Fence, Option<T>), PortError>
+    where
+        T::Err: std::fmt::Display,
+    {
+        Ok((Fence(self.parse("fence")?), self.some("started")?))
+    }
+
+    /// How many stand where, by the names of statuses.
+    pub(super) fn count(&self, name: &str) -> Result<u32, PortError> {
+        Ok(self.some(name)?.unwrap_or(0))
+    }
+}
+
+/// What others want of a task: five texts, each of which may be empty.
+pub(super) fn control(parts: &mut Parts) -> Result<Control, PortError> {
+    fn json<T: DeserializeOwned>(text: Option<String>) -> Result<Option<T>, PortError> {
+        text.map(|text| serde_json::from_str(&text)).transpose().map_err(|error| corrupt("a request", error))
+    }
+    Ok(Control {
+        pause: json(parts.some()?)?,
+        cancel: json(parts.some()?)?,
+        skip: json(parts.some()?)?,
+        start: json(parts.some()?)?,
+        revoked: json(parts.some()?)?,
+    })
+}

@@ -1,0 +1,244 @@
+//! A trigger as a hash. What has its usual value has no field, so that a plain trigger is small and quickly read.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use redis::Value;
+use serde::de::DeserializeOwned;
+use windlass_core::fence::Fence;
+use windlass_core::job::Backoff;
+use windlass_core::json::Json;
+use windlass_core::port::PortError;
+use windlass_core::time::Ms;
+use windlass_core::trigger::schedule::{Misfire, Schedule};
+use windlass_core::trigger::target::Target;
+use windlass_core::trigger::{Overlap, Recovery, Run, Trigger, TriggerSpec, TriggerStatus};
+
+use crate::error::corrupt;
+use crate::reply::{array, text};
+use crate::state::step::json;
+
+type Pairs = Vec<(&'static str, String)>;
+
+/// Retries of a trigger that says nothing of them.
+const RETRIES: u32 = 3;
+
+/// All of it but its version.
+pub(super) fn fields(trigger: &Trigger) -> Result<Pairs, PortError> {
+    let spec = &trigger.spec;
+    let schedule = json(&spec.schedule)?;
+    let mut fields = vec![
+        ("id", trigger.id.to_string()),
+        ("target", json(&spec.target)?),
+        ("savedAt", trigger.saved_at.get().to_string()),
+    ];
+    // For whoever reads it with their own eyes; it is a part of the schedule.
+    fields.extend(zone(&schedule).map(|zone| ("timeZone", zone)));
+    fields.push(("schedule", schedule));
+    let some = |name: &'static str, text: Option<String>| text.map(|text| (name, text));
+    fields.extend(some("parentId", trigger.parent.as_ref().map(ToString::to_string)));
+    fields.extend(some("payload", spec.payload.as_ref().map(ToString::to_string)));
+    fields.extend(some("tenant", spec.tenant.as_ref().map(ToString::to_string)));
+    fields.extend(some("misfire", unusual(&spec.misfire)?));
+    fields.extend(some("recovery", unusual(&spec.recovery)?));
+    fields.extend(some("overlap", unusual(&spec.overlap)?));
+    fields.extend(some("maxRetries", Some(spec.max_retries.to_string()).filter(|_| spec.max_retries != RETRIES)));
+    fields.extend(some("backoff", unusual(&spec.backoff)?));
+    fields.extend(some("paused", trigger.paused.as_ref().map(json).transpose()?));
+    fields.extend(run_fields(&trigger.run)?);
+    Ok(fields)
+}
+
+/// Where it stands.
+pub(super) fn run_fields(run: &Run) -> Result<Pairs, PortError> {
+    let mut fields = vec![("status", run.status.name().to_owned()), ("triggerAt", run.trigger_at.get().to_string())];
+    let mut put = |name: &'static str, text: String, usual: bool| {
+        if !usual {
+            fields.push((name, text));
+        }
+    };
+    put("tryAt", run.try_at.get().to_string(), run.try_at == run.trigger_at);
+    put("retryCount", run.retry_count.to_string(), run.retry_count == 0);
+    put("held", "true".to_owned(), !run.held);
+    put("asked", "true".to_owned(), !run.asked);
+    put("owner", run.owner.as_ref().map_or_else(String::new, ToString::to_string), run.owner.is_none());
+    put("leaseUntil", run.lease_until.get().to_string(), run.lease_until == Ms::ZERO);
+    put("fence", run.fence.0.to_string(), run.fence == Fence::NONE);
+    put("error", run.error.clone().unwrap_or_default(), run.error.is_none());
+    put("made", run.made.as_ref().map(json).transpose()?.unwrap_or_default(), run.made.is_none());
+    put("endedAt", run.ended_at.map_or_else(String::new, |at| at.get().to_string()), run.ended_at.is_none());
+    Ok(fields)
+}
+
+fn unusual<T: Default + PartialEq + serde::Serialize>(value: &T) -> Result<Option<String>, PortError> {
+    if *value == T::default() { Ok(None) } else { json(value).map(Some) }
+}
+
+fn zone(schedule: &str) -> Option<String> {
+    if !schedule.starts_with(r#"{"cron""#) {
+        return None;
+    }
+    let value: serde_json::Value = serde_json::from_str(schedule).ok()?;
+    value.get("zone")?.as_str().map(str::to_owned)
+}
+
+/// Reads a hash; `None` for one that is not there.
+pub(super) fn trigger(value: Value) -> Result<Option<Trigger>, PortError> {
+    let mut all = array(value)?.into_iter();
+    let mut read = Read::default();
+    let mut any = false;
+    while let (Some(name), Some(value)) = (all.next(), all.next()) {
+        any = true;
+        let Value::BulkString(name) = name else { return Err(corrupt("a trigger", "a field has no name")) };
+        read.field(&name, text(value)?)?;
+    }
+    if any { read.whole().map(Some) } else { Ok(None) }
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Read {
+    id: String,
+    parent: Option<String>,
+    schedule: Option<Schedule>,
+    target: Option<Target>,
+    payload: Option<Json>,
+    tenant: Option<String>,
+    misfire: Misfire,
+    recovery: Recovery,
+    overlap: Overlap,
+    max_retries: Option<u32>,
+    backoff: Backoff,
+    saved_at: Ms,
+    paused: Option<windlass_core::job::Asker>,
+    status: Option<TriggerStatus>,
+    trigger_at: Ms,
+    try_at: Option<Ms>,
+    retry_count: u32,
+    held: bool,
+    asked: bool,
+    owner: Option<String>,
+    lease_until: Ms,
+    fence: Fence,
+    error: Option<String>,
+    made: Option<windlass_core::trigger::Made>,
+    ended_at: Option<Ms>,
+    version: u64,
+}
+
+impl Read {
+    fn field(&mut self, name: &[u8], value: String) -> Result<(), PortError> {
+        match name {
+            b"id" => self.id = value,
+            b"parentId" => self.parent = Some(value),
+            b"schedule" => self.schedule = Some(schedule(&value)?),
+            b"target" => self.target = Some(decoded(&value)?),
+            b"payload" => self.payload = Some(Json::parse(&value).map_err(|error| corrupt("a payload", error))?),
+            b"tenant" => self.tenant = Some(value),
+            b"misfire" => self.misfire = decoded(&value)?,
+            b"recovery" => self.recovery = decoded(&value)?,
+            b"overlap" => self.overlap = decoded(&value)?,
+            b"maxRetries" => self.max_retries = Some(parsed(&value)?),
+            b"backoff" => self.backoff = decoded(&value)?,
+            b"savedAt" => self.saved_at = at(&value)?,
+            b"paused" => self.paused = Some(decoded(&value)?),
+            b"status" => self.status = Some(status(&value)?),
+            b"triggerAt" => self.trigger_at = at(&value)?,
+            b"tryAt" => self.try_at = Some(at(&value)?),
+            b"retryCount" => self.retry_count = parsed(&value)?,
+            b"held" => self.held = true,
+            b"asked" => self.asked = true,
+            b"owner" => self.owner = Some(value),
+            b"leaseUntil" => self.lease_until = at(&value)?,
+            b"fence" => self.fence = Fence(parsed(&value)?),
+            b"error" => self.error = Some(value),
+            b"made" => self.made = Some(decoded(&value)?),
+            b"endedAt" => self.ended_at = Some(at(&value)?),
+            b"version" => self.version = parsed(&value)?,
+            b"timeZone" => {}
+            name => return Err(corrupt("a trigger", format!("field {:?}", String::from_utf8_lossy(name)))),
+        }
+        Ok(())
+    }
+
+    fn whole(self) -> Result<Trigger, PortError> {
+        let missing = |what: &str| corrupt("a trigger", format!("it has no {what}"));
+        let spec = TriggerSpec {
+            schedule: self.schedule.ok_or_else(|| missing("schedule"))?,
+            target: self.target.ok_or_else(|| missing("target"))?,
+            payload: self.payload,
+            tenant: self.tenant.map(|id| parsed(&id)).transpose()?,
+            misfire: self.misfire,
+            recovery: self.recovery,
+            overlap: self.overlap,
+            max_retries: self.max_retries.unwrap_or(RETRIES),
+            backoff: self.backoff,
+        };
+        let run = Run {
+            status: self.status.ok_or_else(|| missing("status"))?,
+            trigger_at: self.trigger_at,
+            try_at: self.try_at.unwrap_or(self.trigger_at),
+            retry_count: self.retry_count,
+            held: self.held,
+            asked: self.asked,
+            owner: self.owner.map(|id| parsed(&id)).transpose()?,
+            lease_until: self.lease_until,
+            fence: self.fence,
+            error: self.error,
+            made: self.made,
+            ended_at: self.ended_at,
+        };
+        Ok(Trigger {
+            id: parsed(&self.id)?,
+            parent: self.parent.map(|id| parsed(&id)).transpose()?,
+            spec,
+            saved_at: self.saved_at,
+            paused: self.paused,
+            run,
+            version: self.version,
+        })
+    }
+}
+
+fn parsed<T: std::str::FromStr>(text: &str) -> Result<T, PortError>
+where
+    T::Err: std::fmt::Display,
+{
+    text.parse().map_err(|error| corrupt("a field of a trigger", error))
+}
+
+fn at(text: &str) -> Result<Ms, PortError> {
+    parsed(text).map(Ms::new)
+}
+
+fn decoded<T: DeserializeOwned>(text: &str) -> Result<T, PortError> {
+    serde_json::from_str(text).map_err(|error| corrupt("a field of a trigger", error))
+}
+
+pub(super) fn status(text: &str) -> Result<TriggerStatus, PortError> {
+    let found = TriggerStatus::ALL.into_iter().find(|status| status.name() == text);
+    found.ok_or_else(|| corrupt("a status", text))
+}
+
+/// Schedules that are remembered.
+const KNOWN_MAX: usize = 4_096;
+
+/// Reading a cron expression and finding its zone takes longer than reading all the rest of a trigger, and many triggers
+/// share few of them.
+static KNOWN: LazyLock<Mutex<HashMap<String, Schedule>>> = LazyLock::new(Mutex::default);
+
+fn schedule(text: &str) -> Result<Schedule, PortError> {
+    if !text.starts_with(r#"{"cron""#) {
+        return decoded(text);
+    }
+    if let Some(known) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(text) {
+        return Ok(known.clone());
+    }
+    let schedule: Schedule = decoded(text)?;
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if known.len() >= KNOWN_MAX {
+        known.clear();
+    }
+    known.insert(text.to_owned(), schedule.clone());
+    Ok(schedule)
+}

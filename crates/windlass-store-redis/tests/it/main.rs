@@ -1,0 +1,9 @@
+//! Integration tests of the store on Redis.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod conformance;
+mod opening;
+mod outage;
+mod server;
+mod tls;
