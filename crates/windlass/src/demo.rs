@@ -19,10 +19,13 @@ use windlass_engine::Engine;
 use windlass_engine::clock::SystemClock;
 use windlass_engine::command::Caller;
 use windlass_engine::job::worker::{Failed, Told};
+use windlass_server::metrics::Metrics;
 use windlass_server::{Server, Setup};
 
 use crate::Windlass;
+use crate::open::open;
 use crate::settings::Settings;
+use crate::up::measured;
 
 /// The plan without its tasks.
 const PLAN: &str = include_str!("demo/plan.yaml");
@@ -97,9 +100,10 @@ pub async fn start(demo: Demo, mut settings: Settings) -> anyhow::Result<Running
     settings.store.url = format!("embedded:{}", path.join("store").display());
     // Short, so that what a kill interrupted is seen at once.
     (settings.engine.lease_ms, settings.engine.beat_ms) = (2_000, 500);
-    let (store, limits) = (settings.store.url.clone(), settings.server.limits());
+    let (limits, metrics) = (settings.server.limits(), Arc::new(Metrics::default()));
+    let stores = open(&settings.store_url()?, &settings).await?;
     let windlass = Windlass::builder()
-        .store(store)
+        .stores(measured(stores, &metrics))
         .settings(settings)
         .listen(listen)
         .worker("mail".parse()?, 4, send)
@@ -107,7 +111,7 @@ pub async fn start(demo: Demo, mut settings: Settings) -> anyhow::Result<Running
         .start()
         .await?;
     let (engine, queues) = (Engine::clone(&windlass), windlass.jobs().clone());
-    let setup = Setup { engine, queues, listen, keys: None, limits, clock: Arc::new(SystemClock) };
+    let setup = Setup { engine, queues, listen, keys: None, limits, clock: Arc::new(SystemClock), metrics };
     let taken = |error| anyhow::anyhow!("{error}; --listen 127.0.0.1:0 chooses a port that is free");
     let server = Server::start(setup).await.map_err(taken)?;
     let fresh = fill(&windlass, &endpoint).await?;

@@ -63,19 +63,14 @@ fn not(level: Level, what: &'static str, found: impl Into<String>, mend: impl In
     Finding { level, what, found: found.into(), mend: Some(mend.into()) }
 }
 
-/// Looks at the store of the settings.
-pub async fn examine(url: &StoreUrl, settings: &Settings) -> Vec<Finding> {
-    match url {
-        StoreUrl::Memory => {
-            let mend = "use embedded:PATH or postgres://… for anything that matters";
-            vec![not(Level::Doubtful, "durability", "memory: keeps nothing beyond the process", mend)]
-        }
-        StoreUrl::Embedded(path) => embedded(path, url, settings).await,
-        StoreUrl::Postgres(secret) => postgres(secret.reveal(), settings).await,
-    }
+/// What there is to say of a store in memory.
+pub(crate) fn memory() -> Vec<Finding> {
+    let mend = "use embedded:PATH or postgres://… for anything that matters";
+    vec![not(Level::Doubtful, "durability", "memory: keeps nothing beyond the process", mend)]
 }
 
-async fn embedded(path: &Path, url: &StoreUrl, settings: &Settings) -> Vec<Finding> {
+/// The folder, whether it opens, and how fast it answers.
+pub(crate) async fn embedded(path: &Path, url: &StoreUrl, settings: &Settings) -> Vec<Finding> {
     let mut found = vec![folder(path)];
     if !path.exists() {
         return found;
@@ -131,7 +126,8 @@ fn folder(path: &Path) -> Finding {
     }
 }
 
-async fn postgres(url: &str, settings: &Settings) -> Vec<Finding> {
+/// The server, and what this program needs of it.
+pub(crate) async fn postgres(url: &str, settings: &Settings) -> Vec<Finding> {
     let seen = match windlass_store_postgres::examine(url).await {
         Ok(seen) => seen,
         Err(error) => {
@@ -222,7 +218,7 @@ mod tests {
     use super::*;
 
     async fn levels(url: &str) -> Vec<(&'static str, Level)> {
-        let found = examine(&url.parse().unwrap(), &Settings::default()).await;
+        let found = open::examine(&url.parse().unwrap(), &Settings::default()).await;
         found.iter().map(|finding| (finding.what, finding.level)).collect()
     }
 
@@ -246,7 +242,7 @@ mod tests {
     #[tokio::test]
     async fn a_server_that_is_not_there_is_bad_and_its_password_is_not_told() {
         let url = "postgres://zoe:hush@127.0.0.1:1/db?connect_timeout=2";
-        let found = examine(&url.parse().unwrap(), &Settings::default()).await;
+        let found = open::examine(&url.parse().unwrap(), &Settings::default()).await;
         assert_eq!((found.len(), found[0].level, found[0].what), (1, Level::Bad, "reach"));
         assert!(found[0].mend.is_some() && !format!("{found:?}").contains("hush"), "{found:?}");
     }

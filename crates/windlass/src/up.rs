@@ -101,7 +101,8 @@ async fn serve(settings: Settings, listen: SocketAddr) -> anyhow::Result<ExitCod
     Ok(said(&stopped))
 }
 
-fn measured(stores: Stores, metrics: &Arc<Metrics>) -> Stores {
+/// The same stores, with what they take and what they fail at counted.
+pub(crate) fn measured(stores: Stores, metrics: &Arc<Metrics>) -> Stores {
     Stores {
         state: Arc::new(Measured::new(stores.state, metrics)),
         locks: Arc::new(Measured::new(stores.locks, metrics)),

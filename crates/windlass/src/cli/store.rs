@@ -8,8 +8,8 @@ use windlass_engine::clock::{Clock as _, SystemClock};
 
 use super::show::{Output, Screen};
 use super::{exit, note, say};
-use crate::doctor::{self, Level};
-use crate::open::{StoreUrl, open};
+use crate::doctor::{Finding, Level};
+use crate::open::{StoreUrl, examine, open, pending};
 use crate::settings::Settings;
 
 /// Records that one call removes, at most.
@@ -44,7 +44,7 @@ impl Store {
 pub(super) async fn doctor(which: &Store, settings: &Settings, output: Output) -> anyhow::Result<ExitCode> {
     let url = which.url(settings)?;
     note(&format!("looking at {url}"));
-    let found = doctor::examine(&url, settings).await;
+    let found = examine(&url, settings).await;
     match output {
         Output::Json => {
             for one in &found {
@@ -54,7 +54,7 @@ pub(super) async fn doctor(which: &Store, settings: &Settings, output: Output) -
             }
         }
         Output::Table => {
-            let row = |one: &doctor::Finding| vec![one.what.to_owned(), one.level.to_string(), one.found.clone()];
+            let row = |one: &Finding| vec![one.what.to_owned(), one.level.to_string(), one.found.clone()];
             Screen::new(output, true).table(&["what", "is", "found"], found.iter().map(row).collect());
             for one in found.iter().filter(|one| one.mend.is_some()) {
                 note(&format!("{}: {}", one.what, one.mend.as_deref().unwrap_or_default()));
@@ -69,10 +69,7 @@ pub(super) async fn doctor(which: &Store, settings: &Settings, output: Output) -
 
 pub(super) async fn migrate(which: &Store, mut settings: Settings) -> anyhow::Result<ExitCode> {
     let url = which.url(&settings)?;
-    let before = match &url {
-        StoreUrl::Postgres(secret) => windlass_store_postgres::examine(secret.reveal()).await?.pending,
-        StoreUrl::Memory | StoreUrl::Embedded(_) => Vec::new(),
-    };
+    let before = pending(&url).await?;
     settings.postgres.migrate = true;
     drop(open(&url, &settings).await?);
     for (number, name) in &before {

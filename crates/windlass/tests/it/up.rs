@@ -57,7 +57,7 @@ fn killed_and_started_again(store: &str) {
     });
     town.ask(&["plan", "resume", "rest"]);
     for task in of(&inbox, "interruptedTask") {
-        town.ask(&["task", "retry", &task, "--wait=60s"]);
+        town.ask(&["task", "retry", &task, "--wait=5m"]);
     }
     town.ask_until(&tasks, |lines| is(lines, "COMPLETED") == 6);
     for task in 0..6 {
