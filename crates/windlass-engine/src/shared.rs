@@ -346,8 +346,12 @@ impl Shared {
     /// The plan's attempts here are to pause at their boundary, or not any more; `false` if there are none.
     pub(crate) fn hold_here(&self, plan: &PlanId, hold: Option<&Hold>) -> bool {
         let running = locked(&self.running);
-        let of_plan = running.values().filter(|here| here.plan == *plan);
-        of_plan.map(|here| here.signal.modify(|signal| signal.set_with_plan(hold))).count() > 0
+        let mut any = false;
+        for here in running.values().filter(|here| here.plan == *plan) {
+            here.signal.modify(|signal| signal.set_with_plan(hold));
+            any = true;
+        }
+        any
     }
 
     /// Ends when nothing of the plan runs here.

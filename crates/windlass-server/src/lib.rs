@@ -4,6 +4,7 @@
 mod api;
 pub mod auth;
 mod call;
+pub mod metrics;
 mod openapi;
 mod options;
 mod page;

@@ -112,11 +112,11 @@ pub(crate) fn build(shared: &Arc<Shared>) -> Router {
     for path in paths {
         let mut methods = MethodRouter::new();
         let mut allowed = Vec::new();
-        for route in routes().iter().filter(|route| route.path == path) {
+        for (at, route) in routes().iter().enumerate().filter(|(_, route)| route.path == path) {
             let shared = Arc::clone(shared);
             let filter = MethodFilter::try_from(route.method.clone()).unwrap_or(MethodFilter::GET);
             allowed.push(route.method.as_str());
-            methods = methods.merge(on(filter, move |request| dispatch::answer(shared, route, request)));
+            methods = methods.merge(on(filter, move |request| dispatch::answer(shared, at, route, request)));
         }
         let allowed = allowed.join(", ");
         router = router.route(path, methods.fallback(async move || dispatch::not_allowed(&allowed)));

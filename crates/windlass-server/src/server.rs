@@ -18,6 +18,7 @@ use windlass_engine::job::Queues;
 
 use crate::auth::keys::{Keys, KeysError};
 use crate::auth::{Door, Who};
+use crate::metrics::{self, Metrics};
 use crate::options::Limits;
 use crate::router;
 
@@ -40,6 +41,8 @@ pub struct Setup {
     pub limits: Limits,
     /// What keys expire by.
     pub clock: Arc<dyn Clock>,
+    /// Where figures are kept: the one that measures its stores, if they are.
+    pub metrics: Arc<Metrics>,
 }
 
 /// Why a server does not start.
@@ -78,6 +81,8 @@ pub(crate) struct Shared {
     pub(crate) anonymous: By,
     pub(crate) streams: Arc<Semaphore>,
     pub(crate) waits: Arc<Semaphore>,
+    pub(crate) connections: Arc<Semaphore>,
+    pub(crate) metrics: Arc<Metrics>,
     /// `true` once the server stops: streams end, waits answer what there is.
     pub(crate) stopping: watch::Sender<bool>,
 }
@@ -95,13 +100,12 @@ pub struct Server {
     shared: Arc<Shared>,
     address: SocketAddr,
     accepting: tokio::task::JoinHandle<()>,
-    connections: Arc<Semaphore>,
 }
 
 impl Server {
     /// Listens, and serves until it is stopped.
     pub async fn start(setup: Setup) -> Result<Server, ServeError> {
-        let Setup { engine, queues, listen, keys, limits, clock } = setup;
+        let Setup { engine, queues, listen, keys, limits, clock, metrics } = setup;
         let keys = keys.map(Keys::open).transpose()?;
         // A server with keys does not open its doors when the last one is revoked, and one without does not look for some.
         let door = match keys.filter(|keys| !keys.is_empty()) {
@@ -120,13 +124,15 @@ impl Server {
             anonymous: "anonymous".parse()?,
             streams: Arc::new(Semaphore::new(limits.streams)),
             waits: Arc::new(Semaphore::new(limits.waits)),
+            connections: Arc::new(Semaphore::new(limits.connections)),
+            metrics,
             stopping: watch::Sender::new(false),
             limits,
         });
-        let connections = Arc::new(Semaphore::new(shared.limits.connections));
-        let accepting = tokio::spawn(accept(listener, Arc::clone(&shared), Arc::clone(&connections)));
+        tokio::spawn(metrics::observe(Arc::clone(&shared.metrics), shared.engine.subscribe()));
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
         tokio::spawn(watch_keys(Arc::clone(&shared)));
-        Ok(Server { shared, address, accepting, connections })
+        Ok(Server { shared, address, accepting })
     }
 
     /// Where it listens: the port that was chosen, if any was asked for.
@@ -146,14 +152,14 @@ impl Server {
         self.shared.stopping.send_replace(true);
         self.accepting.abort();
         let all = u32::try_from(self.shared.limits.connections).unwrap_or(u32::MAX);
-        drop(tokio::time::timeout(self.shared.limits.drain, self.connections.acquire_many(all)).await);
+        drop(tokio::time::timeout(self.shared.limits.drain, self.shared.connections.acquire_many(all)).await);
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>, connections: Arc<Semaphore>) {
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let service = router::build(&shared);
     loop {
-        let Ok(place) = Arc::clone(&connections).acquire_owned().await else { return };
+        let Ok(place) = Arc::clone(&shared.connections).acquire_owned().await else { return };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {

@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod completion;
+mod demo;
 mod exit;
 mod inbox;
 mod job;
@@ -15,6 +16,7 @@ mod queue;
 mod reference;
 mod remote;
 mod show;
+mod store;
 mod task;
 mod tenant;
 mod trigger;
@@ -66,6 +68,33 @@ pub(crate) struct Global {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Start the server.
+    Up(crate::up::Up),
+    /// A server with something to look at: twelve tenants, a failure, an approval.
+    Demo(crate::demo::Demo),
+    #[command(flatten)]
+    Ask(Ask),
+    /// API keys: create, list, revoke.
+    Key(crate::key::Keys),
+    /// Whether the store can be reached and is as it should be, and how to mend it.
+    Doctor(store::Store),
+    /// Bring the store's layout up to date.
+    Migrate(store::Store),
+    /// The SQL of stores that have tables.
+    #[command(subcommand)]
+    Schema(store::Schema),
+    /// Remove what is over its retention, at once. An embedded store must not be in use.
+    Purge(store::Store),
+    /// Measure this machine and this program.
+    #[command(subcommand)]
+    Bench(bench::Bench),
+    /// A completion script for a shell, to stdout.
+    Completion(completion::Completion),
+}
+
+/// Everything that is a call of the server.
+#[derive(Subcommand)]
+enum Ask {
     /// Create, start, pause, resume, cancel, list and watch plans; check plan files.
     #[command(subcommand)]
     Plan(plan::Plan),
@@ -93,18 +122,11 @@ enum Command {
     Why(inbox::Why),
     /// Run a program for every job of a queue.
     Worker(worker::Worker),
-    /// Measure this machine and this program.
-    #[command(subcommand)]
-    Bench(bench::Bench),
-    /// A completion script for a shell, to stdout.
-    Completion(completion::Completion),
 }
 
 /// Runs the command line.
 pub fn main() -> ExitCode {
-    // A reader that has seen enough, as `head`, ends us quietly.
-    let cli = Cli::parse();
-    match run(cli) {
+    match run(Cli::parse()) {
         Ok(code) => code,
         Err(error) => exit::explain(&error),
     }
@@ -113,36 +135,39 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let Cli { global, command } = cli;
     match command {
-        Command::Bench(what) => {
+        Command::Up(what) => crate::up::run(what, settings(&global)?),
+        Command::Demo(what) => {
             let settings = settings(&global)?;
-            bench::run(what, global.output, global.config.as_deref(), &settings)
+            runtime()?.block_on(demo::run(what, global, settings))
         }
-        Command::Plan(plan::Plan::Check { file }) => check::run(&file),
+        // The one that needs no server.
+        Command::Ask(Ask::Plan(plan::Plan::Check { file })) => check::run(&file),
+        Command::Ask(what) => runtime()?.block_on(ask(&Remote::new(&global, variable)?, what)),
+        Command::Key(what) => crate::key::run(what, &settings(&global)?),
+        Command::Doctor(which) => runtime()?.block_on(store::doctor(&which, &settings(&global)?, global.output)),
+        Command::Migrate(which) => runtime()?.block_on(store::migrate(&which, settings(&global)?)),
+        Command::Purge(which) => runtime()?.block_on(store::purge(&which, &settings(&global)?)),
+        Command::Schema(what) => Ok(store::schema(&what)),
+        Command::Bench(what) => bench::run(what, global.output, global.config.as_deref(), &settings(&global)?),
         Command::Completion(which) => {
-            completion::run(&which, Cli::command());
+            completion::run(&which, Cli::command(), &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
-        }
-        command => {
-            let remote = Remote::new(&global, variable)?;
-            runtime()?.block_on(ask(remote, command))
         }
     }
 }
 
-/// Everything that is a call of the server.
-async fn ask(remote: Remote, command: Command) -> anyhow::Result<ExitCode> {
-    match command {
-        Command::Plan(what) => plan::run(&remote, what).await,
-        Command::Task(what) => task::run(&remote, what).await,
-        Command::Tenant(what) => tenant::run(&remote, what).await,
-        Command::Lock(what) => lock::run(&remote, what).await,
-        Command::Job(what) => job::run(&remote, what).await,
-        Command::Queue(what) => queue::run(&remote, what).await,
-        Command::Trigger(what) => trigger::run(&remote, what).await,
-        Command::Inbox => inbox::run(&remote).await,
-        Command::Why(what) => inbox::why(&remote, &what).await,
-        Command::Worker(what) => worker::run(&remote, what).await,
-        Command::Bench(_) | Command::Completion(_) => Ok(ExitCode::SUCCESS),
+async fn ask(remote: &Remote, what: Ask) -> anyhow::Result<ExitCode> {
+    match what {
+        Ask::Plan(what) => plan::run(remote, what).await,
+        Ask::Task(what) => task::run(remote, what).await,
+        Ask::Tenant(what) => tenant::run(remote, what).await,
+        Ask::Lock(what) => lock::run(remote, what).await,
+        Ask::Job(what) => job::run(remote, what).await,
+        Ask::Queue(what) => queue::run(remote, what).await,
+        Ask::Trigger(what) => trigger::run(remote, what).await,
+        Ask::Inbox => inbox::run(remote).await,
+        Ask::Why(what) => inbox::why(remote, &what).await,
+        Ask::Worker(what) => worker::run(remote, what).await,
     }
 }
 

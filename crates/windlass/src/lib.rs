@@ -5,6 +5,8 @@ pub mod bench;
 mod builder;
 pub mod cli;
 pub mod client;
+pub mod demo;
+pub mod doctor;
 #[cfg(feature = "fault")]
 pub mod fault;
 pub mod key;

@@ -12,6 +12,7 @@ use windlass_core::port::trigger::Triggers;
 use windlass_store_embedded::Embedded;
 use windlass_store_postgres::Postgres;
 
+use crate::doctor;
 use crate::settings::Settings;
 
 /// Which store.
@@ -143,6 +144,23 @@ pub async fn open(url: &StoreUrl, settings: &Settings) -> Result<Stores, OpenErr
     #[cfg(feature = "fault")]
     let both = crate::fault::armed(both, url)?;
     Ok(both)
+}
+
+/// Looks at a store, as far as that changes nothing in it.
+pub async fn examine(url: &StoreUrl, settings: &Settings) -> Vec<doctor::Finding> {
+    match url {
+        StoreUrl::Memory => doctor::memory(),
+        StoreUrl::Embedded(path) => doctor::embedded(path, url, settings).await,
+        StoreUrl::Postgres(secret) => doctor::postgres(secret.reveal(), settings).await,
+    }
+}
+
+/// What of a store's layout is still to be made, by number and name.
+pub async fn pending(url: &StoreUrl) -> Result<Vec<(i32, &'static str)>, OpenError> {
+    match url {
+        StoreUrl::Memory | StoreUrl::Embedded(_) => Ok(Vec::new()),
+        StoreUrl::Postgres(secret) => Ok(windlass_store_postgres::examine(secret.reveal()).await?.pending),
+    }
 }
 
 fn stores<S: State + Locks + Jobs + Triggers + Clone + 'static>(store: S) -> Stores {

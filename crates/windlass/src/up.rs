@@ -15,9 +15,12 @@ use windlass_core::event::Event;
 use windlass_engine::bus::News;
 use windlass_engine::clock::SystemClock;
 use windlass_engine::{Engine, Stopped};
+use windlass_server::metrics::Metrics;
+use windlass_server::metrics::store::Measured;
 use windlass_server::{Server, Setup};
 
 use crate::Windlass;
+use crate::open::{Stores, open};
 use crate::settings::{LogFormat, Settings};
 
 /// `windlass up`
@@ -26,7 +29,7 @@ pub struct Up {
     /// The store: embedded:PATH, postgres://… or memory:; what the settings say unless given.
     #[arg(long, value_name = "URL")]
     store: Option<String>,
-    /// The address and port to listen on; 127.0.0.1:7070 unless the settings say otherwise. Port 0 chooses one.
+    /// The address and port to listen on; 127.0.0.1:7800 unless the settings say otherwise. Port 0 chooses one.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
 }
@@ -53,8 +56,9 @@ async fn serve(settings: Settings, listen: SocketAddr) -> anyhow::Result<ExitCod
     let environment =
         std::env::vars_os().filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?)));
     let (keys, limits) = (settings.server.keys_file(), settings.server.limits());
+    let metrics = Arc::new(Metrics::default());
     let windlass = Windlass::builder()
-        .store(settings.store.url.clone())
+        .stores(measured(open(&url, &settings).await?, &metrics))
         .environment(environment.collect())
         .listen(listen)
         .settings(settings)
@@ -68,6 +72,7 @@ async fn serve(settings: Settings, listen: SocketAddr) -> anyhow::Result<ExitCod
         keys,
         limits,
         clock: Arc::new(SystemClock),
+        metrics,
     };
     let server = match Server::start(setup).await {
         Ok(server) => server,
@@ -96,13 +101,23 @@ async fn serve(settings: Settings, listen: SocketAddr) -> anyhow::Result<ExitCod
     Ok(said(&stopped))
 }
 
+/// The same stores, with what they take and what they fail at counted.
+pub(crate) fn measured(stores: Stores, metrics: &Arc<Metrics>) -> Stores {
+    Stores {
+        state: Arc::new(Measured::new(stores.state, metrics)),
+        locks: Arc::new(Measured::new(stores.locks, metrics)),
+        jobs: Arc::new(Measured::new(stores.jobs, metrics)),
+        triggers: Arc::new(Measured::new(stores.triggers, metrics)),
+    }
+}
+
 /// Nobody wants to wait any more.
 fn cut_off(windlass: &Windlass) -> Stopped {
     windlass.kill();
     Stopped { interrupted: windlass.running_tasks() }
 }
 
-fn said(stopped: &Stopped) -> ExitCode {
+pub(crate) fn said(stopped: &Stopped) -> ExitCode {
     if stopped.interrupted.is_empty() {
         tracing::info!("stopped; nothing was interrupted");
         return ExitCode::SUCCESS;

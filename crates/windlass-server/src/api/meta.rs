@@ -88,6 +88,11 @@ pub(crate) async fn openapi(_: Call) -> Answer {
     Ok(text("application/json", openapi::text()))
 }
 
+pub(crate) async fn metrics(call: Call) -> Answer {
+    call.who.for_everybody("what is measured")?;
+    Ok(text("text/plain; version=0.0.4", crate::metrics::render(&call.shared).await?))
+}
+
 pub(crate) async fn docs(_: Call) -> Answer {
     Ok(text("text/html; charset=utf-8", page::api()))
 }

@@ -29,7 +29,7 @@ pub(crate) async fn create(call: Call) -> Answer {
     if !file.tasks.iter().all(|task| call.who.sees(&task.tenant)) {
         return Err(Problem::beyond("the plan has tasks of tenants that are not this key's"));
     }
-    let caller = call.caller(None, None, false)?;
+    let caller = call.caller(call.given("by")?, call.given("reason")?, false)?;
     let created = call.engine().create(&file, call.flag("start")?, &caller).await?;
     let status = if caller.dry_run { StatusCode::OK } else { StatusCode::CREATED };
     json(status, &Created::new(&created, caller.dry_run))

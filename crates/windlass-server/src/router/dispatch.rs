@@ -12,10 +12,20 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{Route, Takes};
 use crate::auth::{Need, Who};
 use crate::call::{Answer, Call, query};
+use crate::metrics::count;
 use crate::problem::Problem;
 use crate::server::Shared;
 
-pub(super) async fn answer(shared: Arc<Shared>, route: &'static Route, request: Request) -> Response {
+pub(super) async fn answer(shared: Arc<Shared>, at: usize, route: &'static Route, request: Request) -> Response {
+    let began = tokio::time::Instant::now();
+    let response = answered(Arc::clone(&shared), route, request).await;
+    let requests = &shared.metrics.requests[at];
+    requests.took.add(began.elapsed());
+    count(&requests.answers[usize::from(response.status().as_u16() / 100).min(5)], 1);
+    response
+}
+
+async fn answered(shared: Arc<Shared>, route: &'static Route, request: Request) -> Response {
     match carry_out(shared, route, request).await {
         Ok(response) => response,
         Err(problem) => {

@@ -31,6 +31,8 @@ const LIMIT: Param = param("limit", Kind::Limit, "Items, at most");
 const AFTER: Param = param("after", Kind::Text, "`next` of the page before");
 const WAIT: Param = param("wait", Kind::Span, "How long to wait, at most a minute: 30s, or milliseconds");
 const DRY_RUN: Param = param("dryRun", Kind::Flag, "Only say what would happen");
+const BY: Param = param("by", Kind::Text, "Who asks; only without API keys, otherwise it is the key's name");
+const REASON: Param = param("reason", Kind::Text, "Why; kept with the event");
 const START: Param = param("start", Kind::Flag, "Start it, too");
 const PLAN: Param = param("plan", Kind::Id, "Of this plan");
 const TASK: Param = param("task", Kind::Id, "Of this task");
@@ -103,7 +105,7 @@ fn rows() -> [Vec<Row>; 8] {
 #[rustfmt::skip]
 fn plans() -> Vec<Row> {
     vec![
-        (Method::POST, "/v1/plans", "createPlan", Operate, to!(plan::create), &[START, DRY_RUN], Takes::Plan, Gives::Json(201, schema::<Created>), WRITES,
+        (Method::POST, "/v1/plans", "createPlan", Operate, to!(plan::create), &[START, DRY_RUN, BY, REASON], Takes::Plan, Gives::Json(201, schema::<Created>), WRITES,
             "Create a plan from a file in YAML, TOML or JSON, and start it if asked to"),
         (Method::GET, "/v1/plans", "listPlans", View, to!(plan::list), &[PLAN_STATUS, LIMIT, AFTER], Takes::Nothing, Gives::Json(200, schema::<List<Plan>>), LISTS,
             "Plans, the newest first"),
@@ -285,6 +287,8 @@ fn meta_rows() -> Vec<Row> {
             "Events as they happen (server-sent); of a plan or a task after Last-Event-ID"),
         (Method::GET, "/v1/whoami", "whoAmI", Key, to!(meta::whoami), &[], Takes::Nothing, Gives::Json(200, schema::<WhoAmI>), LISTS,
             "Who asks, and what they may"),
+        (Method::GET, "/metrics", "getMetrics", View, to!(meta::metrics), &[], Takes::Nothing, Gives::Text("text/plain"), LISTS,
+            "What is measured, for Prometheus"),
         (Method::GET, "/healthz", "isAlive", Public, to!(meta::healthz), &[], Takes::Nothing, Gives::Json(200, schema::<Alive>), &[],
             "Whether the process lives"),
         (Method::GET, "/readyz", "isReady", Public, to!(meta::readyz), &[], Takes::Nothing, Gives::Json(200, schema::<Ready>), &[503],

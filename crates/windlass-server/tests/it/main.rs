@@ -7,5 +7,6 @@ mod hostile;
 mod jobs;
 mod plans;
 mod roles;
+mod schemathesis;
 mod triggers;
 mod world;

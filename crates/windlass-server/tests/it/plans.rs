@@ -122,6 +122,37 @@ async fn a_tenant_is_frozen_and_its_lock_released() {
 }
 
 #[tokio::test]
+async fn what_was_done_is_measured() {
+    let world = World::new().await;
+    world.plan(&approvals("p1", &["acme"]), "?start=true").await.ok();
+    world.get("/v1/plans/p1?wait=20s").await.ok();
+    world.post("/v1/tasks/p1-0/approve", json!({})).await.ok();
+    world.get("/v1/plans/p1?wait=20s").await.ok();
+    world.post("/v1/jobs", json!({"queue": "q"})).await.ok();
+    let text = world.get("/metrics").await.ok().as_str().unwrap().to_owned();
+    for line in [
+        "windlass_stage_seconds_count 1",
+        "windlass_task_machine_seconds_count 1",
+        "windlass_task_human_seconds_count 1",
+        "windlass_stages_completed_total 1",
+        "windlass_queue_jobs{queue=\"q\",state=\"waiting\"} 1",
+        "windlass_http_requests_total{operation=\"createPlan\",status=\"2xx\"} 1",
+        "windlass_store_call_seconds_count{call=\"jobs_submit\"} 1",
+        "windlass_degraded 0",
+        "windlass_ready 1",
+        "windlass_loop_stalled{loop=\"lease\"} 0",
+    ] {
+        assert!(text.lines().any(|one| one == line), "{line} is not in\n{text}");
+    }
+    // Every name is explained once, and every line is one of the format.
+    let mut names: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+    names.sort_unstable();
+    let all = names.len();
+    names.dedup();
+    assert_eq!(names.len(), all);
+}
+
+#[tokio::test]
 async fn it_says_that_it_lives_that_it_is_ready_and_who_asks() {
     let world = World::new().await;
     assert_eq!(world.get("/healthz").await.ok()["status"], "ok");

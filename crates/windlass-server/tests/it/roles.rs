@@ -9,6 +9,7 @@ use windlass_core::time::Ms;
 use windlass_engine::clock::{Clock as _, SystemClock};
 use windlass_server::auth::keys::{self, NewKey};
 use windlass_server::auth::{Need, Role};
+use windlass_server::metrics::Metrics;
 use windlass_server::router::{Route, routes};
 use windlass_server::{Limits, ServeError, Server, Setup};
 
@@ -258,7 +259,8 @@ async fn keys_that_are_wrong_or_expired_open_nothing() {
 
 #[tokio::test]
 async fn without_keys_only_loopback_is_served() {
-    let (engine, queues) = engine().await;
+    let metrics = std::sync::Arc::new(Metrics::default());
+    let (engine, queues) = engine(&metrics).await;
     let folder = tempfile::tempdir().unwrap();
     let setup = |keys| Setup {
         engine: engine.clone(),
@@ -267,6 +269,7 @@ async fn without_keys_only_loopback_is_served() {
         keys,
         limits: Limits::default(),
         clock: std::sync::Arc::new(SystemClock),
+        metrics: std::sync::Arc::clone(&metrics),
     };
     assert!(matches!(Server::start(setup(None)).await, Err(ServeError::NoKeys(_))));
     let file = folder.path().join("keys.toml");

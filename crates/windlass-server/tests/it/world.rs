@@ -6,11 +6,15 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::Value;
+use windlass_core::port::job::Jobs;
+use windlass_core::port::state::State;
 use windlass_engine::clock::{Clock, SystemClock};
 use windlass_engine::job::{JobOptions, Queues};
 use windlass_engine::stage::actions::{Actions, Setup as Stages};
 use windlass_engine::stage::handler::Handlers;
 use windlass_engine::{Engine, Options, Parts};
+use windlass_server::metrics::Metrics;
+use windlass_server::metrics::store::Measured;
 use windlass_server::{Limits, Server, Setup};
 use windlass_store_embedded::Embedded;
 
@@ -49,18 +53,20 @@ impl Got {
     }
 }
 
-pub(crate) async fn engine() -> (Engine, Queues) {
-    let store = Embedded::memory();
+pub(crate) async fn engine(metrics: &Arc<Metrics>) -> (Engine, Queues) {
+    let store = Arc::new(Embedded::memory());
+    let state: Arc<dyn State> = Arc::clone(&store) as _;
+    let jobs: Arc<dyn Jobs> = Arc::clone(&store) as _;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let queues = Queues::start(Arc::new(store.clone()), Arc::clone(&clock), JobOptions::default(), 7);
+    let queues = Queues::start(Arc::new(Measured::new(jobs, metrics)), Arc::clone(&clock), JobOptions::default(), 7);
     let handlers = Handlers::new();
     let actions = Actions::new(Stages { handlers, queues: Some(queues.clone()), ..Stages::default() }).unwrap();
     let parts = Parts {
         instance: Engine::new_instance(),
-        state: Arc::new(store.clone()),
-        locks: Arc::new(store.clone()),
+        state: Arc::new(Measured::new(state, metrics)),
+        locks: Arc::clone(&store) as _,
         queues: Some(queues.clone()),
-        triggers: Some(Arc::new(store)),
+        triggers: Some(store),
         actions,
         clock,
         options: Options { scan_ms: 200, ..Options::default() },
@@ -75,7 +81,8 @@ impl World {
     }
 
     pub(crate) async fn with(keys: Option<PathBuf>, limits: Limits) -> World {
-        let (engine, queues) = engine().await;
+        let metrics = Arc::new(Metrics::default());
+        let (engine, queues) = engine(&metrics).await;
         let setup = Setup {
             engine: engine.clone(),
             queues,
@@ -83,6 +90,7 @@ impl World {
             keys,
             limits,
             clock: Arc::new(SystemClock),
+            metrics,
         };
         let server = Server::start(setup).await.unwrap();
         let http = reqwest::Client::builder().timeout(Duration::from_secs(30)).build().unwrap();

@@ -6,9 +6,10 @@ use clap_complete::Shell;
 #[derive(Args)]
 pub(super) struct Completion {
     /// Which shell.
-    shell: Shell,
+    pub(super) shell: Shell,
 }
 
-pub(super) fn run(which: &Completion, mut command: Command) {
-    clap_complete::generate(which.shell, &mut command, "windlass", &mut std::io::stdout());
+pub(super) fn run(which: &Completion, mut command: Command, to: &mut dyn std::io::Write) {
+    let mut to = to;
+    clap_complete::generate(which.shell, &mut command, "windlass", &mut to);
 }

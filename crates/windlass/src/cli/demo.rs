@@ -18,8 +18,9 @@ pub(super) async fn run(demo: Demo, mut global: Global, settings: Settings) -> a
         true => "a plan over 12 tenants begins; a worker and a trigger are there, too",
         false => "what was here before is here again; nothing moves by itself",
     });
+    let plan = NAME.parse()?;
     let told = tokio::select! {
-        seen = watch::run(&remote, &NAME.parse()?) => {
+        seen = watch::run(&remote, &plan) => {
             seen?;
             next(&running);
             demo::until_told().await

@@ -16,6 +16,7 @@ impl From<Code> for ExitCode {
 }
 
 pub(super) const FAILED: Code = Code(1);
+const WRONG: Code = Code(2);
 pub(super) const MISSED: Code = Code(3);
 pub(super) const REFUSED: Code = Code(4);
 pub(super) const NOT_FOUND: Code = Code(5);
@@ -29,7 +30,7 @@ pub(super) const WAITS: Code = Code(10);
 pub(super) const TABLE: &[(u8, &str)] = &[
     (0, "It is done. For a wait: what was waited for ended well."),
     (FAILED.0, "It failed for a reason that has no code of its own; stderr says which."),
-    (2, "The call was wrong: an unknown command, option or value."),
+    (WRONG.0, "The call was wrong: an unknown command, option or value."),
     (MISSED.0, "`bench --strict`: a bar was missed. `doctor`: something is wrong."),
     (
         REFUSED.0,
@@ -42,6 +43,11 @@ pub(super) const TABLE: &[(u8, &str)] = &[
     (TIME_OVER.0, "A wait: the time is over. What was waited for goes on."),
     (WAITS.0, "A wait: it does not move any more unless a person says so; `windlass inbox` says what it waits for."),
 ];
+
+/// What was typed cannot be meant.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Wrong(pub(super) String);
 
 /// A refusal of the server, with what was probably meant.
 #[derive(Debug)]
@@ -61,6 +67,9 @@ impl std::error::Error for Mistake {}
 /// Says what went wrong and what to do, and chooses the code.
 pub(super) fn explain(error: &anyhow::Error) -> ExitCode {
     note(&format!("windlass: {error:#}"));
+    if error.is::<Wrong>() {
+        return WRONG.into();
+    }
     let (client, hint) = match error.downcast_ref::<Mistake>() {
         Some(mistake) => (Some(&mistake.error), mistake.hint.as_deref()),
         None => (error.downcast_ref::<Error>(), None),
@@ -93,7 +102,7 @@ fn beside(problem: &Problem) {
             };
             let say = |name| one.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
             let help = if say("help").is_empty() { String::new() } else { format!("; {}", say("help")) };
-            Some(format!("{place}{} {}{help}", say("code"), say("message")))
+            Some(format!("{place}{} {}{help}", say("code"), say("detail")))
         });
         note(&format!("  {}", text.unwrap_or_else(|| one.to_string())));
     }
@@ -105,6 +114,7 @@ fn beside(problem: &Problem) {
 
 fn code_of(error: &Error) -> Code {
     match (error, error.status()) {
+        (Error::Setup(_), _) => WRONG,
         (Error::Unreachable { .. }, _) | (_, Some(502..=504)) => AWAY,
         (_, Some(401 | 403)) => NOT_ALLOWED,
         (_, Some(404)) => NOT_FOUND,

@@ -31,7 +31,10 @@ pub(super) async fn run(remote: &Remote) -> anyhow::Result<ExitCode> {
         let which = which.or_else(|| item.plan.as_ref().map(ToString::to_string));
         let which = which.or_else(|| item.job.as_ref().map(ToString::to_string));
         let which = which.or_else(|| item.trigger.as_ref().map(ToString::to_string)).unwrap_or_default();
-        let next = next(&item.kind, &which);
+        let next = match &item.tenant {
+            Some(tenant) if item.kind == "frozenTask" => format!("windlass tenant unfreeze {tenant}"),
+            _ => next(&item.kind, &which),
+        };
         vec![spaced(&item.kind), which, maybe(item.tenant.as_ref()), short(&item.text, 50), next]
     });
     Ok(ExitCode::SUCCESS)

@@ -4,19 +4,19 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use windlass_core::id::{JobId, QueueName, TenantId};
 use windlass_core::job::JobStatus;
 use windlass_core::json::Json;
 use windlass_core::time::Ms;
 
+use super::exit::{self, Wrong};
+use super::note;
 use super::ops::{Limit, Operation, Wait};
 use super::plan::word;
 use super::remote::{Remote, span};
 use super::show::{at, maybe, short};
 use super::task::json_file;
-use super::{exit, note};
 use crate::client::{Answer, JobSpec, Jobs, view};
 
 #[derive(Subcommand)]
@@ -146,7 +146,8 @@ pub(super) async fn run(remote: &Remote, what: Job) -> anyhow::Result<ExitCode> 
 
 async fn submit(remote: &Remote, args: Submit) -> anyhow::Result<ExitCode> {
     let payload = match (&args.payload, &args.file) {
-        (Some(text), _) => Json::parse(text).context("the payload is not JSON; a text is written '\"so\"'")?,
+        (Some(text), _) => Json::parse(text)
+            .map_err(|error| Wrong(format!("the payload is not JSON ({error}); a text is written '\"so\"'")))?,
         (None, Some(file)) => json_file(file)?,
         (None, None) => Json::null(),
     };

@@ -181,8 +181,11 @@ async fn steer(remote: &Remote, verb: PlanVerb, args: Steer) -> anyhow::Result<E
     let Steer { plan, operation, wait: Wait { wait: limit } } = args;
     let ask = operation.ask();
     let done = remote.known(remote.client.do_plan(&plan, verb, &ask).await, Kind::Plan, plan.as_str()).await?;
-    let would = if ask.dry_run { "would be " } else { "" };
-    remote.screen.told(&done.json, &format!("plan {}: {would}{}", done.plan, done.state));
+    let text = match ask.dry_run {
+        true => format!("dry run: plan {} would be {}", done.plan, done.state),
+        false => format!("plan {} is {}", done.plan, done.state),
+    };
+    remote.screen.told(&done.json, &text);
     match limit {
         Some(limit) if !ask.dry_run => wait(remote, &plan, limit).await,
         _ => Ok(ExitCode::SUCCESS),

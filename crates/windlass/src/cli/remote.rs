@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use windlass_core::plan::file::nearest::nearest;
 
-use super::Global;
 use super::exit::Mistake;
 use super::show::Screen;
+use super::{Global, note};
 use crate::client::{Client, DEFAULT_SERVER, Error, Page, Plans, Tasks};
 
 /// Items of a page, at most.
@@ -32,8 +32,14 @@ impl Remote {
     pub(super) fn new(global: &Global, variable: impl Fn(&str) -> Option<String>) -> anyhow::Result<Remote> {
         let given = |name| variable(name).filter(|text| !text.is_empty());
         let server = global.server.clone().or_else(|| given("WINDLASS_SERVER"));
-        let mut builder = Client::builder(server.unwrap_or_else(|| DEFAULT_SERVER.to_owned()));
+        let server = server.unwrap_or_else(|| DEFAULT_SERVER.to_owned());
+        let mut builder = Client::builder(&server);
         if let Some(key) = global.key.clone().or_else(|| given("WINDLASS_KEY")) {
+            if is_overheard(&server) {
+                note(
+                    "windlass: the key goes over the network as it is; put TLS in front of the server and use https://",
+                );
+            }
             builder = builder.key(key);
         }
         // Only a server without credentials listens to it.
@@ -103,6 +109,14 @@ impl Remote {
             }
         }
     }
+}
+
+/// Whether others on the network can read what is sent there.
+pub(super) fn is_overheard(server: &str) -> bool {
+    let Ok(url) = server.parse::<reqwest::Url>() else { return false };
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let here = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    url.scheme() == "http" && !here
 }
 
 /// How long to wait, from `30s`, `5m`, `1h30m`.

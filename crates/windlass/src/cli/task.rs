@@ -184,10 +184,9 @@ async fn steer(remote: &Remote, verb: &TaskVerb, args: Steer) -> anyhow::Result<
     let (which, ask) = (named(&target)?, operation.ask());
     let done = found(remote, remote.client.do_task(&which, verb, &ask).await, &which).await?;
     let task = done.task.as_ref().map_or_else(|| which.to_string(), |task| format!("task {task}"));
-    let mut text = match (ask.dry_run, done.asked) {
-        (true, _) => format!("{task}: would be {}", done.state),
-        (false, true) => format!("{task}: {} asked for; it is {}", verb.name(), done.state),
-        (false, false) => format!("{task}: {}", done.state),
+    let mut text = match ask.dry_run {
+        true => format!("dry run: {task} would be {}", done.state),
+        false => format!("{task} is {}", done.state),
     };
     if let Some(preview) = &done.preview {
         let stages: Vec<_> = preview.stages.iter().map(ToString::to_string).collect();

@@ -36,7 +36,7 @@ pub(super) async fn run(remote: &Remote, what: Tenant) -> anyhow::Result<ExitCod
     };
     let word = if frozen { "frozen" } else { "not frozen" };
     let text = match (ask.dry_run, before.freeze.is_some() == frozen) {
-        (_, true) => format!("tenant {tenant} was {word} already"),
+        (_, true) => format!("tenant {tenant} was {word}; nothing changes"),
         (true, false) => format!("tenant {tenant} would be {word}"),
         (false, false) => format!("tenant {tenant} is {word}"),
     };

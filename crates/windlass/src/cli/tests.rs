@@ -1,7 +1,8 @@
 use std::path::Path;
 
-use clap::CommandFactory as _;
+use clap::{CommandFactory as _, ValueEnum as _};
 
+use super::completion::{self, Completion};
 use super::{Cli, reference};
 
 #[test]
@@ -29,4 +30,23 @@ fn the_reference_is_what_the_parser_knows() {
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(kept == page, "docs/cli.md is not what the parser knows; write it again with WINDLASS_BLESS=1");
+}
+
+#[test]
+fn every_shell_gets_a_script_that_knows_the_commands() {
+    for shell in clap_complete::Shell::value_variants() {
+        let mut script = Vec::new();
+        completion::run(&Completion { shell: *shell }, Cli::command(), &mut script);
+        let script = String::from_utf8(script).unwrap();
+        assert!(script.contains("windlass") && script.contains("skip-stage"), "{shell}");
+    }
+}
+
+#[test]
+fn a_key_is_worth_a_warning_only_where_others_can_read_it() {
+    use super::remote::is_overheard;
+    assert!(is_overheard("http://windlass.example:7800"));
+    for url in ["https://windlass.example", "http://127.0.0.1:7800", "http://localhost:7800", "http://[::1]:7800"] {
+        assert!(!is_overheard(url), "{url}");
+    }
 }

@@ -11,6 +11,7 @@ use windlass_core::json::Json;
 use windlass_core::trigger::TriggerSpec;
 use windlass_core::trigger::schedule::Schedule;
 
+use super::exit::Wrong;
 use super::ops::{Limit, Operation};
 use super::remote::{Kind, Remote};
 use super::show::{Output, at, maybe, short};
@@ -159,9 +160,9 @@ impl When {
             (_, Some(every), ..) => serde_json::json!({ "every": every }),
             (_, _, Some(at), _) => serde_json::json!({ "at": at }),
             (.., Some(after)) => serde_json::json!({ "after": after }),
-            _ => anyhow::bail!("say when: --cron, --every, --at or --after"),
+            _ => return Err(Wrong("say when: --cron, --every, --at or --after".to_owned()).into()),
         };
-        Ok(Schedule::from_value(&value)?)
+        Ok(Schedule::from_value(&value).map_err(|error| Wrong(error.to_string()))?)
     }
 }
 
@@ -192,9 +193,12 @@ fn spec(args: &Create) -> anyhow::Result<TriggerSpec> {
             let json = json.context("a trigger keeps its plan as JSON: write the file as .json")?;
             serde_json::json!({ "plan": json })
         }
-        (None, None) => anyhow::bail!("say what: --queue, --plan, or a JSON file with the whole trigger"),
+        (None, None) => {
+            return Err(Wrong("say what: --queue, --plan, or a JSON file with the whole trigger".to_owned()).into());
+        }
     };
-    let payload = args.payload.as_deref().map(Json::parse).transpose().context("--payload is not JSON")?;
+    let payload = args.payload.as_deref().map(Json::parse).transpose();
+    let payload = payload.map_err(|error| Wrong(format!("--payload is not JSON: {error}")))?;
     let mut value = serde_json::json!({ "schedule": args.when.schedule()?, "target": target });
     if let (Some(payload), Some(map)) = (payload, value.as_object_mut()) {
         map.insert("payload".to_owned(), payload.to()?);

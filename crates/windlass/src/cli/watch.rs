@@ -70,13 +70,10 @@ pub(super) async fn run(remote: &Remote, plan: &PlanId) -> anyhow::Result<ExitCo
 
 /// The plan, once nothing of it moves any more.
 async fn rests(remote: &Remote, plan: &PlanId, seen: view::Plan) -> anyhow::Result<Option<view::Plan>> {
-    let active = [TaskStatus::Pending, TaskStatus::Running, TaskStatus::RollingBack];
     match seen.status.is_final() {
         true => Ok(Some(seen)),
         // Only asked when it may be so: a retry that was asked for moves without showing it.
-        false if seen.interrupted || active.iter().all(|status| seen.tally.of(*status) == 0) => {
-            Ok(remote.client.wait_for_plan(plan, Some(Duration::from_millis(500))).await?.map(|answer| answer.view))
-        }
+        false if seen.may_rest() => Ok(remote.client.wait_for_plan(plan, Some(LOOK)).await?.map(|answer| answer.view)),
         false => Ok(None),
     }
 }
@@ -115,8 +112,9 @@ impl View {
         let which = Tasks { limit: Some(TASKS_MAX), ..Tasks::default() };
         let mut tasks: Vec<_> = remote.client.tasks_of(&plan.id, &which).await?.items;
         let done: u64 = tasks.iter().map(|task| u64::from(task.completed)).sum();
-        // What ended as it is needs no more stages.
-        let needed = |task: &view::Task| if task.status.is_active() { task.stages - task.completed } else { 0 };
+        // What has ended needs no more stages, and how long a person takes nobody knows.
+        let waits = |task: &view::Task| task.status == TaskStatus::Paused || !task.status.is_active();
+        let needed = |task: &view::Task| if waits(task) { 0 } else { task.stages - task.completed };
         let ahead: u64 = tasks.iter().map(|task| u64::from(needed(task))).sum();
         let (since, before) = *self.began.get_or_insert((Instant::now(), done));
         let left = left(since.elapsed(), done - before.min(done), ahead);
@@ -142,7 +140,7 @@ impl View {
         let note = remark(task);
         let note = if note.is_empty() { stage.unwrap_or_default() } else { note };
         let bar = bar(u64::from(task.completed), u64::from(task.stages), task.stages.clamp(1, 12) as usize);
-        format!("  {:<20} {:<15} {bar} {}", short(task.tenant.as_str(), 19), task.status, short(&note, 60))
+        format!("  {:<20} {:<15} {bar} {}", short(task.tenant.as_str(), 19), task.status.name(), short(&note, 60))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use reqwest::Method;
+use tokio::time::Instant;
 use windlass_core::id::PlanId;
 use windlass_core::plan::PlanStatus;
 use windlass_core::plan::file::Format;
@@ -50,6 +51,8 @@ pub struct Plans {
 
 /// How long one call waits for a plan.
 const LOOK: Duration = Duration::from_secs(30);
+/// An answer that comes this long before the end of its wait came early.
+const EARLY: Duration = Duration::from_millis(50);
 
 impl Client {
     /// Creates a plan, and starts it if asked to.
@@ -84,15 +87,18 @@ impl Client {
         plan: &PlanId,
         limit: Option<Duration>,
     ) -> Result<Option<Answer<view::Plan>>, Error> {
-        let end = limit.map(|limit| tokio::time::Instant::now() + limit);
+        let end = limit.map(|limit| Instant::now() + limit);
         loop {
-            let left = end.map_or(LOOK, |end| end.saturating_duration_since(tokio::time::Instant::now()));
-            let call = Call::get(format!("v1/plans/{plan}")).waiting(left.min(LOOK));
+            let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now())).min(LOOK);
+            let began = Instant::now();
+            let call = Call::get(format!("v1/plans/{plan}")).waiting(left);
             let found: Answer<view::Plan> = self.call(call).await?;
-            if found.status.is_final() || found.rests == Some(true) {
+            // The server answers before the time is over when the plan rests, and when it stops itself.
+            let early = began.elapsed() + EARLY < left;
+            if found.status.is_final() || (early && found.may_rest()) {
                 return Ok(Some(found));
             }
-            if end.is_some_and(|end| tokio::time::Instant::now() >= end) {
+            if end.is_some_and(|end| Instant::now() >= end) {
                 return Ok(None);
             }
         }

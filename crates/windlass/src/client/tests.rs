@@ -41,12 +41,10 @@ impl Parrot {
     }
 
     fn header(&self, at: usize, name: &str) -> Option<String> {
-        let heard = self.heard();
-        let found = heard[at].lines().find_map(|line| {
+        self.heard()[at].lines().find_map(|line| {
             let (known, value) = line.split_once(':')?;
             known.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
-        });
-        found
+        })
     }
 }
 

@@ -45,9 +45,19 @@ pub struct Plan {
     /// RUNNING, and nobody alive conducts it.
     #[serde(default)]
     pub interrupted: bool,
-    /// Nothing of it moves any more unless a person says so. `None`: the server did not look.
-    #[serde(default)]
-    pub rests: Option<bool>,
+}
+
+impl Plan {
+    /// Whether nothing of it may be moving. A retry that was asked for and has not begun does not show here.
+    #[must_use]
+    pub fn may_rest(&self) -> bool {
+        let moves = [TaskStatus::Pending, TaskStatus::Running, TaskStatus::RollingBack];
+        match self.status {
+            PlanStatus::Ready => false,
+            PlanStatus::Running if !self.interrupted => moves.iter().all(|status| self.tally.of(*status) == 0),
+            _ => true,
+        }
+    }
 }
 
 /// How many tasks stand where.

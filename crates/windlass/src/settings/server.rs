@@ -15,7 +15,7 @@ impl Default for Server {
         let limits = Limits::default();
         let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         Server {
-            listen: "127.0.0.1:7070".to_owned(),
+            listen: "127.0.0.1:7800".to_owned(),
             keys: PathBuf::new(),
             connections_max: limits.connections as u64,
             body_mib: (limits.body_bytes >> 20) as u64,
@@ -53,7 +53,7 @@ impl Server {
     pub fn address(&self) -> anyhow::Result<SocketAddr> {
         let text = &self.listen;
         let help =
-            || format!("WL-4021 [server] listen is {text:?}; write an address and a port such as 127.0.0.1:7070");
+            || format!("WL-4021 [server] listen is {text:?}; write an address and a port such as 127.0.0.1:7800");
         text.parse().with_context(help)
     }
 

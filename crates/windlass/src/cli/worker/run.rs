@@ -106,7 +106,8 @@ impl Program {
 /// Payload in, result and complaints out, all at once: a program that does not read must not stand still.
 async fn talk(child: &mut Child, job: &view::Job) -> anyhow::Result<Ran> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let payload = job.payload.as_ref().map_or_else(|| "null".to_owned(), ToString::to_string);
+    // With an end of line, so that a shell's `read` gets it.
+    let payload = format!("{}\n", job.payload.as_ref().map_or("null", Json::as_str));
     let give = async {
         if let Some(mut stdin) = stdin {
             // A program that needs no payload closes its stdin.
