@@ -26,9 +26,6 @@ use windlass_engine::{Engine, Error, Options, Parts};
 use crate::open::{BadUrl, OpenError, Stores, open};
 use crate::settings::{BadSecrets, Settings};
 
-/// Jobs that a worker of the builder claims ahead, at most.
-const PREFETCH_MAX: u32 = 100;
-
 /// A running instance: everything an [`Engine`] can be asked, and the store it works on. It goes on until
 /// [`Engine::stop`]; clones share it.
 #[derive(Clone)]
@@ -176,7 +173,7 @@ impl Builder {
         R: Future<Output = Result<Json, job::Failed>> + Send + 'static,
     {
         let handler = Arc::new(handler) as Arc<dyn JobHandler>;
-        self.lanes.push(Lane { queue, concurrency, prefetch: concurrency.min(PREFETCH_MAX), handler });
+        self.lanes.push(Lane::new(queue, concurrency, handler));
         self
     }
 
