@@ -9,6 +9,7 @@
 mod bench;
 mod examples;
 mod kill_points;
+mod kill_works;
 mod plan;
 mod readme;
 #[expect(dead_code, reason = "the store's own tests need more of it")]
