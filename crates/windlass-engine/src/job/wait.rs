@@ -15,6 +15,7 @@ use super::Queues;
 use crate::shared::locked;
 use crate::watched::Watched;
 use tokio::sync::OnceCell;
+use tokio::time::Instant;
 
 /// What is known of a job that somebody waits for: how it ended, or nothing yet.
 #[derive(Default)]
@@ -245,10 +246,14 @@ impl Waiting {
         self.forget(job);
     }
 
-    async fn any(&self) {
+    /// Waits until somebody does; answers whether nobody did.
+    async fn any(&self) -> bool {
+        let mut idle = false;
         while locked(&self.cells).is_empty() {
+            idle = true;
             self.wanted.notified().await;
         }
+        idle
     }
 }
 
@@ -256,12 +261,19 @@ impl Waiting {
 pub(super) async fn listen(queues: &Queues) {
     let inner = &queues.0;
     let mut mark: Option<Mark> = None;
+    let scan = Duration::from_millis(inner.options.scan_ms);
+    let mut scan_at = Instant::now() + scan;
     loop {
         // From when on is asked before anybody waits: what is submitted later need not be looked for.
-        if mark.is_some() {
-            inner.waiting.any().await;
+        if mark.is_some() && inner.waiting.any().await {
+            scan_at = Instant::now() + scan;
         }
-        let wait_ms = if mark.is_some() { FEED_WAIT_MS } else { 0 };
+        // Whoever ended a job may have died before it told: what goes on meanwhile does not show that.
+        if Instant::now() >= scan_at {
+            scan_at = Instant::now() + scan;
+            drop(read(queues, &inner.waiting.all()).await);
+        }
+        let wait_ms = if mark.is_some() { FEED_WAIT_MS.min(inner.options.scan_ms) } else { 0 };
         match inner.port.ended(mark.unwrap_or_default(), wait_ms).await {
             Ok(ended) => {
                 // The first answer has a gap by nature: nobody listened before.

@@ -1,6 +1,7 @@
 //! What tests of real processes kill, stop and wake: an instance of Windlass that does as it is told.
 //! `puppet script NAME STORE EFFECTS first|next` plays a script of `kill_points`, from its beginning or after a crash, and dies
-//! where `WINDLASS_FAULT` tells it to; `puppet serve STORE NAME TARGET` is one of the two instances of `stopped_holder`.
+//! where `WINDLASS_FAULT` tells it to; `puppet serve STORE NAME TARGET` is one of the two instances of `stopped_holder`; `puppet
+//! labor STORE` works and is killed by `kill_works`.
 #![expect(
     clippy::print_stdout,
     clippy::panic,
@@ -8,6 +9,7 @@
     reason = "a test's other half; its lines are what it is for"
 )]
 
+mod labor;
 #[path = "../../tests/it/kill_points/person.rs"]
 mod person;
 #[path = "../../tests/it/kill_points/script.rs"]
@@ -39,7 +41,8 @@ async fn main() {
         ["script", name, store, effects, "first"] => play(named(name), store, Path::new(effects), true).await,
         ["script", name, store, effects, "next"] => play(named(name), store, Path::new(effects), false).await,
         ["serve", store, name, target] => serve::run(store, name, target).await,
-        _ => panic!("usage: puppet script NAME STORE EFFECTS first|next | puppet serve STORE NAME TARGET"),
+        ["labor", store] => labor::run(store).await,
+        _ => panic!("usage: puppet script NAME STORE EFFECTS first|next | serve STORE NAME TARGET | labor STORE"),
     }
 }
 

@@ -10,6 +10,7 @@ mod bench;
 mod demo;
 mod examples;
 mod kill_points;
+mod kill_works;
 mod plan;
 mod readme;
 #[expect(dead_code, reason = "the store's own tests need more of it")]

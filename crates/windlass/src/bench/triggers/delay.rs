@@ -27,7 +27,8 @@ impl Bench<'_> {
         let count = PER_S * self.scale.delay_s;
         let meter = Meter::new(&self.stores.jobs, u64::from(count))?;
         let stores = Stores { jobs: Arc::clone(&meter) as _, ..self.stores.clone() };
-        let (now, began) = (self.triggers.claim_due(&"bench".parse()?, LEASE_MS, 0).await?.at, Instant::now());
+        let began = Instant::now();
+        let now = self.triggers.claim_due(&"bench".parse()?, LEASE_MS, 0).await?.at;
         let mut saves = Vec::new();
         for n in 0..count {
             let mut trigger = trigger(self.stored + n, &spec(2 * n)?, self.base)?;
@@ -46,9 +47,10 @@ impl Bench<'_> {
         let mut timer = Timer::new()?;
         for (at, key) in meter.submitted().iter() {
             let due: u64 = key.rsplit_once('@').context("a job without an occurrence")?.1.parse()?;
-            // The store's clock, as it was when it was asked, and ours since.
+            // The store's clock, as it was when it was asked, and ours since. It counts whole milliseconds: one more is too
+            // much rather than too little.
             let due = began + Duration::from_millis(due.saturating_sub(now.get()));
-            timer.record(at.saturating_duration_since(due));
+            timer.record(at.saturating_duration_since(due) + Duration::from_millis(1));
         }
         anyhow::ensure!(timer.units == u64::from(count), "{} of {count} fired", timer.units);
         let ids: Vec<TriggerId> = saves.iter().map(|save| save.trigger.id.clone()).collect();
