@@ -1,6 +1,7 @@
 //! The executable as people use it.
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
     reason = "these are tests from end to end, and campaigns say what they came to"
@@ -15,6 +16,7 @@ mod readme;
 #[path = "../../../windlass-store-postgres/tests/it/server.rs"]
 mod server;
 mod stopped_holder;
+mod up;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
