@@ -1,7 +1,6 @@
 //! The executable as people use it.
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
     reason = "these are tests from end to end, and campaigns say what they came to"

@@ -21,14 +21,16 @@ impl Up {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut log = BufReader::new(child.stderr.take().unwrap());
+        let log = BufReader::new(child.stderr.take().unwrap());
+        let mut up = Up { child, log, address: String::new() };
         let mut line = String::new();
         loop {
             line.clear();
-            assert!(log.read_line(&mut line).unwrap() > 0, "it ended before it was up");
+            assert!(up.log.read_line(&mut line).unwrap() > 0, "it ended before it was up");
             let said: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
             if let Some(address) = said["address"].as_str() {
-                return Up { child, log, address: address.to_owned() };
+                up.address = address.to_owned();
+                return up;
             }
         }
     }
@@ -54,6 +56,14 @@ impl Up {
         let mut said = String::new();
         self.log.read_to_string(&mut said).unwrap();
         (self.child.wait().unwrap().code(), said)
+    }
+}
+
+/// A test that fails leaves nothing running.
+impl Drop for Up {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
     }
 }
 
