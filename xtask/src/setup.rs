@@ -37,6 +37,7 @@ pub(crate) const NEEDS: &[Need] = &[
     },
     NEXTEST,
     POSTGRES,
+    SCHEMATHESIS,
 ];
 
 pub(crate) const NEXTEST: Need = Need {
@@ -63,6 +64,20 @@ pub(crate) const POSTGRES: Need = Need {
         ],
     ),
     by_hand: "install a PostgreSQL server; tests start their own, nothing has to run",
+};
+
+pub(crate) const SCHEMATHESIS: Need = Need {
+    name: "schemathesis",
+    steps: &["nextest"],
+    probe: Cmd::new(&["sh", "-c", "test -x \"${CARGO_TARGET_DIR:-target}/schemathesis/bin/schemathesis\""]),
+    // In a folder of its own beside what is built, so that nothing of the machine's Python changes.
+    prepare: Cmd::new(&[
+        "sh",
+        "-c",
+        "folder=\"${CARGO_TARGET_DIR:-target}/schemathesis\" && python3 -m venv \"$folder\" && \
+         \"$folder/bin/pip\" install -q schemathesis==4.32.5",
+    ]),
+    by_hand: "make a Python environment with schemathesis in target/schemathesis",
 };
 
 pub(crate) const LLVM_TOOLS: Need = Need {

@@ -92,11 +92,21 @@ async fn serve(settings: Settings, listen: SocketAddr) -> anyhow::Result<ExitCod
         running = windlass.running(),
         "stopping: stages go on to their boundary; once more ends at once"
     );
-    let stopped = tokio::select! { biased;
+    // What gives up at its boundary, or in a pause of its stage, says so.
+    let mut news = windlass.subscribe();
+    let mut stopped = tokio::select! { biased;
         stopped = windlass.stop() => stopped,
         _ = terminate.recv() => cut_off(&windlass),
         _ = interrupt.recv() => cut_off(&windlass),
     };
+    while let Ok(news) = news.try_recv() {
+        match news {
+            News::TaskInterrupted { task, .. } if !stopped.interrupted.contains(&task) => {
+                stopped.interrupted.push(task)
+            }
+            _ => {}
+        }
+    }
     server.stop().await;
     Ok(said(&stopped))
 }
@@ -122,7 +132,7 @@ pub(crate) fn said(stopped: &Stopped) -> ExitCode {
         tracing::info!("stopped; nothing was interrupted");
         return ExitCode::SUCCESS;
     }
-    eprintln!("windlass: stopped; interrupted in the middle of a stage:");
+    eprintln!("windlass: stopped; these tasks had begun and are interrupted:");
     for task in &stopped.interrupted {
         eprintln!("  task {task}");
     }

@@ -16,6 +16,7 @@ mod readme;
 #[expect(dead_code, reason = "the store's own tests need more of it")]
 #[path = "../../../windlass-store-postgres/tests/it/server.rs"]
 mod server;
+mod serving;
 mod stopped_holder;
 mod transcript;
 mod up;
