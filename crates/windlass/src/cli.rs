@@ -1,4 +1,4 @@
-//! The command line. Data goes to stdout, the rest to stderr; what the exit code means is in [`exit`].
+//! The command line. Data goes to stdout, the rest to stderr; what the exit code means is in `exit.rs`.
 
 mod bench;
 mod check;
