@@ -1,4 +1,4 @@
-//! The command line. Data goes to stdout, the rest to stderr; what the exit code means is in [`exit`].
+//! The command line. Data goes to stdout, the rest to stderr; what the exit code means is in `exit.rs`.
 
 mod bench;
 mod check;
@@ -35,13 +35,26 @@ use show::Output;
 
 /// Work for many tenants, stage by stage, that never loses its place.
 #[derive(Parser)]
-#[command(name = "windlass", version, after_help = AFTER, disable_help_subcommand = true, max_term_width = 100)]
+#[command(name = "windlass", version, disable_help_subcommand = true, max_term_width = 100)]
+#[command(help_template = format!("{{about}}\n\n{{usage-heading}} {{usage}}\n\n{COMMANDS}\n\n{{options}}\n\n{AFTER}"))]
 struct Cli {
     #[command(flatten)]
     global: Global,
     #[command(subcommand)]
     command: Command,
 }
+
+/// All commands on one screen; each says more of itself. A test sees that none is missing.
+const COMMANDS: &str = "  up, demo       Start the server; the same with something to look at
+  plan, task     Create, watch and steer plans; steer one tenant's work
+  inbox, why     What waits for a person; why something does not move
+  tenant, lock   Freeze tenants; see tenant locks, and take one away
+  job, queue     Submit jobs and wait for them; queues and their limits
+  worker         Run a program for every job of a queue
+  trigger        Schedules: at these times, do that
+  key            API keys: create, list, revoke
+  doctor, migrate, schema, purge   Look after the store
+  bench, completion                Measure; complete what is typed in a shell";
 
 const AFTER: &str = "Next: `windlass inbox` says what waits for you, `windlass COMMAND --help` what a command does.\n\
                      Pages: docs/cli.md (every command, exit codes), docs/first-plan.md, docs/errors/ (every code).";
