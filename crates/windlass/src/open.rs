@@ -11,6 +11,7 @@ use windlass_core::port::state::State;
 use windlass_core::port::trigger::Triggers;
 use windlass_store_embedded::Embedded;
 use windlass_store_postgres::Postgres;
+use windlass_store_redis::Redis;
 
 use crate::settings::Settings;
 
@@ -23,6 +24,28 @@ pub enum StoreUrl {
     Embedded(PathBuf),
     /// `postgres://…`: a server, many processes.
     Postgres(Secret),
+    /// `redis://…` or `rediss://…`: a server, many processes.
+    Redis(Secret),
+}
+
+impl StoreUrl {
+    /// What kind it is, in one word.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            StoreUrl::Memory => "memory",
+            StoreUrl::Embedded(_) => "embedded",
+            StoreUrl::Postgres(_) => "postgres",
+            StoreUrl::Redis(_) => "redis",
+        }
+    }
+
+    /// The whole URL of a server, for whoever is to connect; `None` for a store that one process has alone.
+    pub(crate) fn server(&self) -> Option<&str> {
+        match self {
+            StoreUrl::Memory | StoreUrl::Embedded(_) => None,
+            StoreUrl::Postgres(url) | StoreUrl::Redis(url) => Some(url.reveal()),
+        }
+    }
 }
 
 /// A URL that may hold a password: it is shown without one.
@@ -54,13 +77,13 @@ impl fmt::Debug for Secret {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadUrl {
     /// Known, and not there yet.
-    #[error("WL-4010 {0} stores are not supported yet; use embedded:PATH, memory: or postgres://…")]
+    #[error("WL-4010 {0} stores are not supported yet; use embedded:PATH, memory:, postgres://… or redis://…")]
     NotYet(&'static str),
     /// Without a folder.
     #[error("WL-4011 embedded: needs a folder, as in embedded:windlass-data")]
     NoPath,
     /// Not known.
-    #[error("WL-4012 {0:?} is not a store URL; expected embedded:PATH, memory: or postgres://…")]
+    #[error("WL-4012 {0:?} is not a store URL; expected embedded:PATH, memory:, postgres://… or redis://…")]
     Unknown(String),
 }
 
@@ -73,7 +96,7 @@ impl FromStr for StoreUrl {
             ("memory", "") => Ok(StoreUrl::Memory),
             ("embedded", "") => Err(BadUrl::NoPath),
             ("embedded", path) => Ok(StoreUrl::Embedded(path.into())),
-            ("redis" | "rediss", _) => Err(BadUrl::NotYet("Redis")),
+            ("redis" | "rediss", _) => Ok(StoreUrl::Redis(Secret(text.into()))),
             ("redis-cluster", _) => Err(BadUrl::NotYet("Redis Cluster")),
             ("postgres" | "postgresql", _) => Ok(StoreUrl::Postgres(Secret(text.into()))),
             ("mysql", _) => Err(BadUrl::NotYet("MySQL")),
@@ -89,7 +112,7 @@ impl fmt::Display for StoreUrl {
         match self {
             StoreUrl::Memory => f.write_str("memory:"),
             StoreUrl::Embedded(path) => write!(f, "embedded:{}", path.display()),
-            StoreUrl::Postgres(url) => url.fmt(f),
+            StoreUrl::Postgres(url) | StoreUrl::Redis(url) => url.fmt(f),
         }
     }
 }
@@ -116,6 +139,9 @@ pub enum OpenError {
     /// PostgreSQL.
     #[error(transparent)]
     Postgres(#[from] windlass_store_postgres::OpenError),
+    /// Redis.
+    #[error(transparent)]
+    Redis(#[from] windlass_store_redis::OpenError),
     /// What a test said is not understood.
     #[cfg(feature = "fault")]
     #[error(transparent)]
@@ -138,6 +164,16 @@ pub async fn open(url: &StoreUrl, settings: &Settings) -> Result<Stores, OpenErr
                 ..Default::default()
             };
             stores(Postgres::open(url, &options).await?)
+        }
+        StoreUrl::Redis(Secret(url)) => {
+            let settings = &settings.redis;
+            let options = windlass_store_redis::Options {
+                prefix: settings.prefix.clone(),
+                answer_ms: settings.answer_ms,
+                ca_file: Some(settings.ca_file.clone()).filter(|file| !file.as_os_str().is_empty()),
+                ..Default::default()
+            };
+            stores(Redis::open(url, &options).await?)
         }
     };
     #[cfg(feature = "fault")]

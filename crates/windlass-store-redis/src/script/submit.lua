@@ -15,7 +15,7 @@ for from = 1, #ids, 1000 do
   for i = from, math.min(from + 999, #ids) do keys[#keys + 1] = $job..ids[i] .. ':meta' end
   for i, meta in ipairs(redis.call('MGET', unpack(keys))) do
     local id = ids[from + i - 1]
-    cache[id] = meta and parsed(id, meta) or false
+    cache[id] = meta
   end
 end
 
@@ -44,7 +44,7 @@ local function full(new, more)
 end
 
 local function digest_of(job)
-  return job.digest or job.rest:match('"digest":(%d+)')
+  return job.digest or job.rest:match('^,%d+,%d+,%d+,%d+,(%d+)')
 end
 
 -- What a group comes to; nothing is written.
@@ -52,7 +52,7 @@ local function judge(group)
   local answers, coming, with_key, more = {}, {}, {}, {}
   for i, new in ipairs(group) do
     local key = new.key ~= '' and new.tenant .. ':' .. new.queue .. ':' .. new.key or nil
-    local there = cache[new.id] or coming[new.id]
+    local there = cache[new.id] and job_of(new.id) or coming[new.id]
     if not there and key then
       there = with_key[key]
       local id = not there and holder_of(key)
@@ -78,30 +78,46 @@ local function judge(group)
   return {'ok', answers}
 end
 
-local seq, queues = nil, {}
+local seq
+local at_now = s(now)
 local function accept(new)
   seq = (seq or tonumber(redis.call('GET', $job_seq) or '0')) + 1
-  local run_at = now
-  if new.when == 'in' then run_at = after_now(new.ms) elseif new.when == 'at' then run_at = math.max(new.ms, now) end
-  local job = {id = new.id, version = '1', attempt = '0', deliveries = '0', fence = '0', worker = '', lease = '0',
-    runAt = s(run_at), queue = new.queue, tenant = new.tenant, priority = new.priority, seq = s(seq), rest = new.rest,
-    status = 'pending'}
+  local run_at = at_now
+  if new.when == 'in' then run_at = s(after_now(new.ms)) elseif new.when == 'at' then run_at = s(math.max(new.ms, now)) end
+  local job = {id = new.id, version = 1, attempt = 0, deliveries = 0, fence = '0', worker = '', lease = '0',
+    runAt = run_at, submitted = at_now, started = '0', queue = new.queue, tenant = new.tenant, priority = new.priority,
+    seq = s(seq), rest = new.rest, status = 'pending', meta = false, error = false}
   cache[new.id] = job
-  local key = $job..new.id
-  writes[key .. ':status'] = 'pending'
-  writes[key .. ':submitted_at'] = s(now)
-  writes[key .. ':meta'] = meta_of(job)
-  if new.payload ~= '' then writes[key .. ':payload'] = new.payload end
+  local key, n = $job..new.id, #sets
+  sets[n + 1], sets[n + 2] = key .. ':status', 'pending'
+  sets[n + 3], sets[n + 4] = key .. ':submitted_at', at_now
+  sets[n + 5], sets[n + 6] = key .. ':meta', meta_of(job)
+  if new.payload ~= '' then sets[n + 7], sets[n + 8] = key .. ':payload', new.payload end
   if new.with then
-    writes[$job_key..new.with] = new.id
+    redis.call('SET', $job_key..new.with, new.id)
     known_keys[new.with] = new.id
   end
-  enter_waiting(job)
-  local lane = new.queue .. ':' .. new.tenant
-  if not queues[lane] then
-    queues[lane] = true
-    zadd($queues, 0, new.queue)
-    zadd($lanes..new.queue, 0, new.tenant)
+  put_waiting(job, member_of(job))
+end
+
+-- Counts a group, lane by lane.
+local function count_group(group)
+  local lanes = {}
+  for _, new in ipairs(group) do
+    if new.comes then
+      local lane = new.queue .. ':' .. new.tenant
+      local of = lanes[lane]
+      if not of then
+        of = {new.queue, new.tenant, 0}
+        lanes[lane] = of
+      end
+      of[3] = of[3] + 1
+    end
+  end
+  for _, of in pairs(lanes) do
+    wakes = true
+    add_count($queue..of[1], 'waiting', of[3])
+    if of[2] ~= '' then add_count($of_tenant..of[2], 'waiting', of[3]) end
   end
 end
 
@@ -112,6 +128,7 @@ for g, group in ipairs(groups) do
     for _, new in ipairs(group) do
       if new.comes then accept(new) end
     end
+    count_group(group)
   end
 end
 if seq then redis.call('SET', $job_seq, s(seq)) end
