@@ -76,34 +76,29 @@ local function status_of(job)
   return job.status
 end
 
--- Counts are read once and written at the end.
+-- Counts change at the end; one that a limit asks for is read once.
+local function change_of(key)
+  local of = changed[key]
+  if not of then
+    of = {}
+    changed[key] = of
+  end
+  return of
+end
+
+local function add_count(key, field, n)
+  local of = change_of(key)
+  of[field] = (of[field] or 0) + n
+end
+
 local function count(key, field)
   local of = counts[key]
   if not of then
     of = {}
     counts[key] = of
   end
-  local n = of[field]
-  if not n then
-    n = tonumber(redis.call('HGET', key, field) or '0')
-    of[field] = n
-  end
-  return n
-end
-
-local function set_count(key, field, n)
-  if count(key, field) == n then return end
-  counts[key][field] = n
-  local of = changed[key]
-  if not of then
-    of = {}
-    changed[key] = of
-  end
-  of[field] = true
-end
-
-local function add_count(key, field, n)
-  set_count(key, field, count(key, field) + n)
+  if not of[field] then of[field] = tonumber(redis.call('HGET', key, field) or '0') end
+  return of[field] + (change_of(key)[field] or 0)
 end
 
 local function zadd(key, score, member)
@@ -142,9 +137,8 @@ local function finish()
   for i = 1, #dels, 4000 do redis.call('UNLINK', unpack(dels, i, math.min(i + 3999, #dels))) end
   for i = 1, #sets, 4000 do redis.call('MSET', unpack(sets, i, math.min(i + 3999, #sets))) end
   for key, fields in pairs(changed) do
-    for field in pairs(fields) do
-      local n = counts[key][field]
-      if n == 0 then redis.call('HDEL', key, field) else redis.call('HSET', key, field, s(n)) end
+    for field, n in pairs(fields) do
+      if n ~= 0 and redis.call('HINCRBY', key, field, n) == 0 then redis.call('HDEL', key, field) end
     end
   end
   local said = ''
@@ -155,17 +149,6 @@ local function finish()
   end
   if wakes then wake('jobs') end
   return said
-end
-
--- Fences, one after the other; the last is written by whoever draws.
-local fence_last
-local function next_fence()
-  if fence_last then
-    fence_last = fence_last + 1
-  else
-    fence_last = math.max(tonumber(redis.call('GET', $fence) or '0') + 1, us)
-  end
-  return s(fence_last)
 end
 
 -- Rules, each read once: {running, waiting, held}.
@@ -203,28 +186,34 @@ local function member_of(job)
   return priority .. ZEROS:sub(#run_at + 2) .. run_at .. ZEROS:sub(#seq + 1) .. seq .. job.id
 end
 
--- A tenant whose turn may come goes behind the others.
+-- Turns are taken in the order of the server's own clock, whatever a caller's says: a microsecond for each turn, which
+-- takes longer than that.
+local turn_at = time[1] * 1000000 + time[2]
+local function next_turn()
+  turn_at = turn_at + 1
+  return turn_at
+end
+
+-- A tenant whose turn may come goes behind the others. Who is there already is known to lists, too.
 local function join_ring(queue, tenant)
-  local key = $queue..queue
-  local turn = count(key, 'turn') + 1
-  if redis.call('ZADD', $ring..queue, 'NX', turn, tenant) == 1 then set_count(key, 'turn', turn) end
+  if redis.call('ZADD', $ring..queue, 'NX', next_turn(), tenant) == 1 then
+    zadd($queues, 0, queue)
+    zadd($lanes..queue, 0, tenant)
+  end
 end
 
 local joined = {}
 local function put_waiting(job, member)
   local lane = job.queue .. ':' .. job.tenant
-  if not joined[lane] then
-    joined[lane] = true
-    zadd($queues, 0, job.queue)
-    zadd($lanes..job.queue, 0, job.tenant)
-  end
   if tonumber(job.runAt) <= now then
     zadd($lane..lane, 0, member)
-    if joined[lane] == true then
-      joined[lane] = 'ring'
+    if not joined[lane] then
+      joined[lane] = true
       join_ring(job.queue, job.tenant)
     end
   else
+    zadd($queues, 0, job.queue)
+    zadd($lanes..job.queue, 0, job.tenant)
     zadd($later..job.queue, job.runAt, member .. job.tenant)
     zadd($waits..lane, 0, member)
   end

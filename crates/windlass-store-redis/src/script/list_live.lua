@@ -35,6 +35,7 @@ local function walk_lane(queue, tenant, after, running)
   for i = 1, math.min(#all, room) do out[#out + 1] = {queue, tenant, all[i]} end
   if #all == 0 and after == '' and redis.call('EXISTS', $lane..lane, $waits..lane) == 0 and not running[tenant] then
     redis.call('ZREM', $lanes..queue, tenant)
+    redis.call('ZREM', $ring..queue, tenant)
   end
 end
 

@@ -78,26 +78,41 @@ local function judge(group)
   return {'ok', answers}
 end
 
+-- Places in the order of submission are drawn for all of them at once; those that are not needed are left out.
 local seq
 local at_now = s(now)
+local padded_now = ZEROS:sub(#at_now + 2) .. at_now
+local lane_queue, lane_tenant, lane_adds
 local function accept(new)
-  seq = (seq or tonumber(redis.call('GET', $job_seq) or '0')) + 1
-  local run_at = at_now
-  if new.when == 'in' then run_at = s(after_now(new.ms)) elseif new.when == 'at' then run_at = s(math.max(new.ms, now)) end
-  local job = {id = new.id, version = 1, attempt = 0, deliveries = 0, fence = '0', worker = '', lease = '0',
-    runAt = run_at, submitted = at_now, started = '0', queue = new.queue, tenant = new.tenant, priority = new.priority,
-    seq = s(seq), rest = new.rest, status = 'pending', meta = false, error = false}
-  cache[new.id] = job
-  local key, n = $job..new.id, #sets
+  seq = (seq or redis.call('INCRBY', $job_seq, #ids) - #ids) + 1
+  local id, queue, tenant, priority, place = new.id, new.queue, new.tenant, new.priority, s(seq)
+  local run_at, padded = at_now, padded_now
+  if new.when ~= 'now' then
+    run_at = s(new.when == 'in' and after_now(new.ms) or math.max(new.ms, now))
+    padded = ZEROS:sub(#run_at + 2) .. run_at
+  end
+  local meta = '[1,0,0,0,"",0,' .. run_at .. ',' .. at_now .. ',0,"' .. queue .. '","' .. tenant .. '",' .. priority .. ','
+    .. place .. new.rest .. ']'
+  cache[id], statuses[id] = meta, 'pending'
+  local key, n = $job..id, #sets
   sets[n + 1], sets[n + 2] = key .. ':status', 'pending'
   sets[n + 3], sets[n + 4] = key .. ':submitted_at', at_now
-  sets[n + 5], sets[n + 6] = key .. ':meta', meta_of(job)
+  sets[n + 5], sets[n + 6] = key .. ':meta', meta
   if new.payload ~= '' then sets[n + 7], sets[n + 8] = key .. ':payload', new.payload end
   if new.with then
-    redis.call('SET', $job_key..new.with, new.id)
-    known_keys[new.with] = new.id
+    redis.call('SET', $job_key..new.with, id)
+    known_keys[new.with] = id
   end
-  put_waiting(job, member_of(job))
+  local first = priority == '0' and NORMAL or string.format('%03d', 127 - priority)
+  local member = first .. padded .. ZEROS:sub(#place + 1) .. place .. id
+  if run_at == at_now and queue == lane_queue and tenant == lane_tenant then
+    -- The lane of the one before, as nearly always.
+    n = #lane_adds
+    lane_adds[n + 1], lane_adds[n + 2] = 0, member
+  else
+    put_waiting({queue = queue, tenant = tenant, runAt = run_at}, member)
+    if run_at == at_now then lane_queue, lane_tenant, lane_adds = queue, tenant, adds[$lane..queue .. ':' .. tenant] end
+  end
 end
 
 -- Counts a group, lane by lane.
@@ -131,6 +146,5 @@ for g, group in ipairs(groups) do
     count_group(group)
   end
 end
-if seq then redis.call('SET', $job_seq, s(seq)) end
 finish()
 return out

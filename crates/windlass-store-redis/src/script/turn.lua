@@ -1,5 +1,5 @@
 -- Complete, heartbeat and claim, for each worker in one step: what was said first, of all of them, then the claims.
-local turns, ids = {}, {}
+local turns, ids, wanted_all = {}, {}, 0
 for t = 1, tonumber(nx()) do
   local turn = {worker = nx(), lease = tonumber(nx()), settle = {}, beat = {}, want = {}}
   for i = 1, tonumber(nx()) do
@@ -16,7 +16,11 @@ for t = 1, tonumber(nx()) do
     turn.beat[i] = {id = nx(), fence = nx()}
     ids[#ids + 1] = turn.beat[i].id
   end
-  for i = 1, tonumber(nx()) do turn.want[i] = {queue = nx(), n = tonumber(nx())} end
+  for i = 1, tonumber(nx()) do
+    local want = {queue = nx(), n = tonumber(nx())}
+    turn.want[i] = want
+    wanted_all = wanted_all + want.n
+  end
   turns[t] = turn
 end
 preload(ids)
@@ -96,6 +100,21 @@ local function beat(said, lease)
   zadd($running..job.queue, job.lease, job.id .. job.tenant)
   write_meta(job)
   return {'ok', job.lease, wants_end(job) and 1 or 0}
+end
+
+-- Fences, one after the other: as many as jobs are wanted, drawn when the first is needed.
+local fence_next
+local function next_fence()
+  if not fence_next then
+    local last = tonumber(redis.call('SET', $fence, s(us + wanted_all), 'GET') or '0')
+    fence_next = us
+    if last >= us then
+      fence_next = last + 1
+      redis.call('SET', $fence, s(last + 1 + wanted_all))
+    end
+  end
+  fence_next = fence_next + 1
+  return s(fence_next - 1)
 end
 
 -- The job is this worker's.
@@ -197,6 +216,24 @@ local function share(list, room, rounds)
   end
 end
 
+-- What a claim reads of jobs that wait, in one go: record and payload.
+local payloads = {}
+local function read_waiting(ids)
+  for from = 1, #ids, 500 do
+    local keys = {}
+    for i = from, math.min(from + 499, #ids) do
+      local key, n = $job..ids[i], #keys
+      keys[n + 1], keys[n + 2] = key .. ':meta', key .. ':payload'
+    end
+    local got = redis.call('MGET', unpack(keys))
+    for i = from, math.min(from + 499, #ids) do
+      local id, at = ids[i], 2 * (i - from)
+      if cache[id] == nil then cache[id] = got[at + 1] end
+      payloads[id] = got[at + 2]
+    end
+  end
+end
+
 -- Takes from its lane what a tenant is given. What a clock ahead of this one brought there too early goes back.
 local function pop(queue, tenant, all)
   local lane = $lane..queue .. ':' .. tenant.name
@@ -219,6 +256,7 @@ end
 local function claim_waiting(queue, room, turn, out)
   local list, moved, looked = ready_tenants(queue, room)
   local whole = looked < room
+  local alone = whole and looked == 1
   share(list, room, whole and room or 1)
   local all, most = {}, 0
   for _, tenant in ipairs(list) do
@@ -229,23 +267,19 @@ local function claim_waiting(queue, room, turn, out)
       if #tenant.jobs > 0 then count_started(queue, tenant.name, #tenant.jobs) end
     end
   end
-  preload(all)
-  local ring = $queue..queue
-  local turn_number = count(ring, 'turn')
+  read_waiting(all)
   for round = 1, most do
     for _, tenant in ipairs(list) do
       local id = tenant.jobs and tenant.jobs[round]
       if id and deliver_waiting(id, queue, tenant.name, turn, out) then
-        turn_number = turn_number + 1
-        tenant.turn = turn_number
+        tenant.turn = next_turn()
       end
     end
   end
-  set_count(ring, 'turn', turn_number)
   for _, tenant in ipairs(list) do
     if tenant.n > 0 and tenant.n >= tenant.length then
       redis.call('ZREM', $ring..queue, tenant.name)
-    elseif tenant.turn then
+    elseif tenant.turn and not alone then
       redis.call('ZADD', $ring..queue, tenant.turn, tenant.name)
     end
   end
@@ -254,10 +288,13 @@ local function claim_waiting(queue, room, turn, out)
 end
 
 local function claim(queue, n, turn, out)
-  local key = $queue..queue
+  -- That somebody asks is written when it would be news to those who look.
   local till = after_now(turn.lease)
-  if till > count(key, 'workerUntil') then set_count(key, 'workerUntil', till) end
-  redis.call('ZADD', $queues, 0, queue)
+  local known = tonumber(redis.call('HGET', $queue..queue, 'workerUntil') or '0')
+  if till - turn.lease / 8 > known then
+    redis.call('HSET', $queue..queue, 'workerUntil', s(till))
+    redis.call('ZADD', $queues, 0, queue)
+  end
   local of = rule('queue:' .. queue)
   if n == 0 or of.held then return end
   local before = #out
@@ -295,15 +332,12 @@ end
 -- As workers get them: the job with its payload, and what went wrong in the attempt before.
 local function shown(jobs)
   local out = {}
-  for from = 1, #jobs, 1000 do
-    local keys = {}
-    for i = from, math.min(from + 999, #jobs) do keys[#keys + 1] = $job..jobs[i].id .. ':payload' end
-    for i, payload in ipairs(redis.call('MGET', unpack(keys))) do
-      local job = jobs[from + i - 1]
-      local why = false
-      if tonumber(job.attempt) > 1 then why = job.error or redis.call('GET', $job..job.id .. ':error') end
-      out[#out + 1] = {job.id, job.meta, payload, why}
-    end
+  for i, job in ipairs(jobs) do
+    local id = job.id
+    local why, payload = false, payloads[id]
+    if payload == nil then payload = redis.call('GET', $job..id .. ':payload') end
+    if tonumber(job.attempt) > 1 then why = job.error or redis.call('GET', $job..id .. ':error') end
+    out[i] = {id, job.meta, payload, why}
   end
   return out
 end
@@ -326,5 +360,4 @@ for t, turn in ipairs(turns) do
   out[t][3] = shown(jobs)
   if #jobs < wanted then out[t][4] = next_of(turn) end
 end
-if fence_last then redis.call('SET', $fence, s(fence_last)) end
 return {out, finish()}
