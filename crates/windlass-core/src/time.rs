@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub(crate) mod duration;
+pub mod duration;
 
 /// A moment, in milliseconds since 1970, from then to the end of the year 9999 (less two days). Arithmetic stops
 /// at both ends: a lease asked for "for ever" ends in 9999, it does not wrap.

@@ -173,7 +173,7 @@ pub(crate) fn kept<T: Serialize>(answer: &T) -> Option<Json> {
 }
 
 /// 128 bits of the parts, each told from the next.
-fn hash(parts: &[&str]) -> (u64, u64) {
+pub(crate) fn hash(parts: &[&str]) -> (u64, u64) {
     let mut sha = Sha256::new();
     for part in parts {
         sha.update((part.len() as u64).to_be_bytes());

@@ -5,6 +5,7 @@
 mod freeze;
 pub mod handle;
 pub mod options;
+pub mod remote;
 mod wait;
 pub mod worker;
 
@@ -118,6 +119,7 @@ impl Queues {
                 answer => break answer?,
             }
         };
+        self.0.running.submitted(group[0].iter().map(|job| &job.queue));
         let submitted = answer.into_iter().next().ok_or_else(|| PortError::Corrupt("no answer".to_owned()))??;
         let handles = submitted.into_iter().zip(seats).map(|(submitted, seat)| match submitted.existing {
             false => {
@@ -131,12 +133,11 @@ impl Queues {
     }
 
     /// Submits groups, each all or none, for whoever does not wait.
-    pub(crate) async fn submit_groups(
-        &self,
-        groups: &[Vec<NewJob>],
-    ) -> Result<Vec<Result<Vec<Submitted>, Refusal>>, Error> {
+    pub async fn submit_groups(&self, groups: &[Vec<NewJob>]) -> Result<Vec<Result<Vec<Submitted>, Refusal>>, Error> {
         self.open()?;
-        Ok(self.0.port.submit(groups).await?)
+        let answers = self.0.port.submit(groups).await?;
+        self.0.running.submitted(groups.iter().flatten().map(|job| &job.queue));
+        Ok(answers)
     }
 
     /// A handle to a job that somebody submitted.

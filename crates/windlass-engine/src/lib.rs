@@ -135,6 +135,12 @@ impl Engine {
         locked(&self.0.running).len()
     }
 
+    /// Which tasks they are of.
+    #[must_use]
+    pub fn running_tasks(&self) -> Vec<TaskId> {
+        locked(&self.0.running).keys().cloned().collect()
+    }
+
     /// Takes no more work, lets stages reach their boundary within the time that is set, hands the lease
     /// back. What was stopped reads interrupted, and a person decides what becomes of it.
     pub async fn stop(&self) -> Stopped {

@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::job::Queues;
 use crate::options::Options;
 use crate::outage::Health;
+use crate::query::pulse::Rounds;
 use crate::run::dispatch::Queue;
 use crate::run::work::Works;
 use crate::stage::Signals;
@@ -49,6 +50,8 @@ pub(crate) struct Shared {
     /// Turns at the store, if it gives them.
     pub(crate) turns: Option<Semaphore>,
     pub(crate) counts: Counts,
+    /// When each loop last came round.
+    pub(crate) rounds: Rounds,
     /// Attempts that run here.
     pub(crate) running: Mutex<BTreeMap<TaskId, Running>>,
     /// The last one of a plan has left.
@@ -187,6 +190,7 @@ impl Shared {
             queue: Queue::default(),
             turns,
             counts: Counts::default(),
+            rounds: Rounds::new(),
             running: Mutex::default(),
             drained: Notify::new(),
             by_plan: Mutex::default(),
@@ -342,8 +346,12 @@ impl Shared {
     /// The plan's attempts here are to pause at their boundary, or not any more; `false` if there are none.
     pub(crate) fn hold_here(&self, plan: &PlanId, hold: Option<&Hold>) -> bool {
         let running = locked(&self.running);
-        let of_plan = running.values().filter(|here| here.plan == *plan);
-        of_plan.map(|here| here.signal.modify(|signal| signal.set_with_plan(hold))).count() > 0
+        let mut any = false;
+        for here in running.values().filter(|here| here.plan == *plan) {
+            here.signal.modify(|signal| signal.set_with_plan(hold));
+            any = true;
+        }
+        any
     }
 
     /// Ends when nothing of the plan runs here.

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use windlass_core::failure::FailureKind;
 use windlass_core::fence::Fence;
-use windlass_core::id::{PlanId, StageName, TaskId, TenantId};
+use windlass_core::id::{JobId, PlanId, StageName, TaskId, TenantId};
 use windlass_core::json::Json;
 use windlass_core::task::{Control, Hold};
 
@@ -170,13 +170,15 @@ pub struct Yield {
     /// A rollback yields to nobody.
     deaf: bool,
     stage: u32,
+    /// The job that the stage waits for.
+    job: Option<JobId>,
 }
 
 impl Yield {
     /// Listens to `signal` on behalf of the stage at this index; a rollback yields to no person and is `deaf`.
     #[must_use]
     pub fn new(signal: Arc<Signals>, deaf: bool, stage: u32) -> Yield {
-        Yield { signal, deaf, stage }
+        Yield { signal, deaf, stage, job: None }
     }
 
     /// Ends when somebody wants the task to pause, to end, or to pass over this stage, or when the
@@ -190,6 +192,23 @@ impl Yield {
             signal.leaving || (asked && !deaf)
         };
         self.signal.until(wanted).await;
+    }
+
+    /// Ends when somebody wants the task to end, or to pass over this stage; never otherwise.
+    async fn unwanted(&self) {
+        let unwanted = |signal: &Signal| {
+            let Control { cancel, skip, .. } = signal.control();
+            cancel.is_some() || skip.as_ref().is_some_and(|skip| skip.stage == self.stage)
+        };
+        match self.deaf {
+            true => std::future::pending().await,
+            false => self.signal.until(unwanted).await,
+        }
+    }
+
+    /// The job that the stage waited for when its time was over.
+    pub(crate) fn left(&mut self) -> Option<JobId> {
+        self.job.take()
     }
 }
 

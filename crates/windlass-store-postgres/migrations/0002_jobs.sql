@@ -150,12 +150,15 @@ END
 $$;
 
 -- Counts in the same transaction what others may be waiting for.
-CREATE FUNCTION windlass_counted(p_port text, p_n bigint) RETURNS void LANGUAGE sql VOLATILE AS $$
-    UPDATE change_mark SET n = n + p_n WHERE port = p_port AND shard = pg_backend_pid() % 16
+-- In plpgsql, which keeps its plans from call to call; a function in SQL is planned every time.
+CREATE FUNCTION windlass_counted(p_port text, p_n bigint) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    UPDATE change_mark SET n = n + p_n WHERE port = p_port AND shard = pg_backend_pid() % 16;
+END
 $$;
 
 -- The moment an attempt has taken too long; never without a timeout.
-CREATE FUNCTION windlass_deadline(started_at timestamptz, timeout_ms bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS $$
+CREATE FUNCTION windlass_deadline(started_at timestamptz, timeout_ms bigint) RETURNS timestamptz LANGUAGE sql STABLE AS $$
     SELECT coalesce(started_at + timeout_ms * interval '1 millisecond', 'infinity')
 $$;
 
@@ -172,11 +175,13 @@ END
 $$;
 
 -- Workers ask these queues. Who is told last is believed.
-CREATE FUNCTION windlass_asked(p_now timestamptz, p_queues text[], p_lease_ms bigint[]) RETURNS void LANGUAGE sql VOLATILE AS $$
+CREATE FUNCTION windlass_asked(p_now timestamptz, p_queues text[], p_lease_ms bigint[]) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
     INSERT INTO job_asker AS a (queue, shard, heard_at, until)
     SELECT g.queue, pg_backend_pid() % 16, p_now, windlass_later(p_now, g.ms)
     FROM unnest(p_queues, p_lease_ms) AS g(queue, ms) ORDER BY g.queue
-    ON CONFLICT (queue, shard) DO UPDATE SET heard_at = excluded.heard_at, until = excluded.until
+    ON CONFLICT (queue, shard) DO UPDATE SET heard_at = excluded.heard_at, until = excluded.until;
+END
 $$;
 
 -- How many more of a scope may run: `p_running` less those that do, which are counted no further than that.
@@ -362,8 +367,16 @@ DECLARE
     v_wrapped boolean;
     v_tenants text[];
     v_rooms bigint[];
-    v_again text[];
-    v_again_rooms bigint[];
+    -- Where each tenant's first job stands, so that what was claimed before it is passed over once.
+    v_priority integer;
+    v_priorities integer[];
+    v_run_at timestamptz;
+    v_run_ats timestamptz[];
+    v_seq bigint;
+    v_seqs bigint[];
+    v_open integer[];   -- places of the tenants that may have more
+    v_again integer[];
+    v_i integer;
     v_share bigint;
     v_got tid[];
     v_fresh bigint;
@@ -410,13 +423,15 @@ BEGIN
         -- Tenants that have something, once around the ring, as many as there are jobs wanted. No name holds a '!'.
         v_tenants := '{}';
         v_rooms := '{}';
+        v_priorities := '{}';
+        v_run_ats := '{}';
+        v_seqs := '{}';
         v_from := p_after[v_q];
         v_wrapped := v_from = '';
         WHILE v_room > 0 AND cardinality(v_ctids) + cardinality(v_tenants) < v_left LOOP
-            v_tenant := (
-                SELECT tenant_id FROM async_tasks WHERE ready AND status = 'PENDING' AND queue = v_queue AND tenant_id >= v_from
-                  AND run_at <= p_now
-                ORDER BY tenant_id LIMIT 1);
+            SELECT tenant_id, -priority, run_at, seq INTO v_tenant, v_priority, v_run_at, v_seq FROM async_tasks
+            WHERE ready AND status = 'PENDING' AND queue = v_queue AND tenant_id >= v_from AND run_at <= p_now
+            ORDER BY tenant_id, -priority, run_at, seq LIMIT 1;
             IF v_tenant IS NULL OR (v_wrapped AND p_after[v_q] <> '' AND v_tenant >= p_after[v_q]) THEN
                 EXIT WHEN v_wrapped;
                 v_wrapped := true;
@@ -446,32 +461,36 @@ BEGIN
             CONTINUE WHEN v_fresh <= 0;
             v_tenants := v_tenants || v_tenant::text;
             v_rooms := v_rooms || v_fresh;
+            v_priorities := v_priorities || v_priority;
+            v_run_ats := v_run_ats || v_run_at;
+            v_seqs := v_seqs || v_seq;
         END LOOP;
 
         -- Each gets its share; what some leave is shared by those who have more.
+        v_open := ARRAY(SELECT generate_series(1, cardinality(v_tenants)));
         LOOP
-            IF v_ctids = '{}' AND v_left > 0 AND v_room > 0 AND v_tenants <> '{}' THEN
+            IF v_ctids = '{}' AND v_left > 0 AND v_room > 0 AND v_open <> '{}' THEN
                 v_goal := least(v_left, v_room);
-                v_share := (v_goal + cardinality(v_tenants) - 1) / cardinality(v_tenants);
+                v_share := (v_goal + cardinality(v_open) - 1) / cardinality(v_open);
                 v_again := '{}';
-                v_again_rooms := '{}';
-                FOR v_t IN 1 .. cardinality(v_tenants) LOOP
-                    v_tenant := v_tenants[v_t];
-                    v_fresh := least(v_share, v_rooms[v_t]);
+                FOR v_t IN 1 .. cardinality(v_open) LOOP
+                    v_i := v_open[v_t];
+                    v_tenant := v_tenants[v_i];
+                    v_fresh := least(v_share, v_rooms[v_i]);
                     v_got := ARRAY(
                         SELECT ctid FROM async_tasks
                         WHERE ready AND status = 'PENDING' AND queue = v_queue AND tenant_id = v_tenant AND run_at <= p_now
+                          AND (-priority, run_at, seq) >= (v_priorities[v_i], v_run_ats[v_i], v_seqs[v_i])
                         ORDER BY -priority, run_at, seq LIMIT v_fresh FOR UPDATE SKIP LOCKED);
                     v_fresh := cardinality(v_got);
-                    v_order := v_order || ARRAY(SELECT nth * cardinality(v_tenants) + v_t FROM generate_series(1, v_fresh) AS nth);
+                    v_order := v_order || ARRAY(SELECT nth * cardinality(v_open) + v_t FROM generate_series(1, v_fresh) AS nth);
                     v_ctids := v_ctids || v_got;
-                    IF v_fresh = v_share AND v_rooms[v_t] > v_fresh THEN
-                        v_again := v_again || v_tenant::text;
-                        v_again_rooms := v_again_rooms || (v_rooms[v_t] - v_fresh);
+                    v_rooms[v_i] := v_rooms[v_i] - v_fresh;
+                    IF v_fresh = v_share AND v_rooms[v_i] > 0 THEN
+                        v_again := v_again || v_i;
                     END IF;
                 END LOOP;
-                v_tenants := v_again;
-                v_rooms := v_again_rooms;
+                v_open := v_again;
                 v_room := v_room - least(v_goal, cardinality(v_ctids));
             END IF;
             EXIT WHEN v_ctids = '{}';
@@ -576,7 +595,8 @@ BEGIN
         SET status = 'COMPLETED', result = g.result, error = NULL, completed_at = greatest(v_now, t.started_at), worker = NULL,
             deliveries = 0, lease_until = NULL, cancel = NULL, version = t.version + 1
         FROM unnest(p_s_ids, p_s_fences, p_s_results) AS g(id, fence, result)
-        WHERE t.task_id = g.id AND t.status = 'RUNNING' AND t.fence = g.fence;
+        -- What runs has a worker. Said so, because by its status it would be looked for among all that run.
+        WHERE t.task_id = g.id AND t.worker IS NOT NULL AND t.fence = g.fence;
         GET DIAGNOSTICS v_done = ROW_COUNT;
         IF v_done <> cardinality(p_s_ids) THEN
             RAISE SQLSTATE '40001' USING MESSAGE = 'a job changed hands while it was settled';
@@ -589,7 +609,7 @@ BEGIN
         FOR o_turn, o_nth IN
             UPDATE async_tasks t SET lease_until = windlass_later(v_now, p_leases[g.turn]), version = t.version + 1
             FROM unnest(p_b_turns, p_b_ids, p_b_fences) WITH ORDINALITY AS g(turn, id, fence, nth)
-            WHERE t.task_id = g.id AND t.status = 'RUNNING' AND t.fence = g.fence
+            WHERE t.task_id = g.id AND t.worker IS NOT NULL AND t.fence = g.fence
             RETURNING g.turn, CASE WHEN t.cancel IS NULL THEN 0 ELSE g.nth END
         LOOP
             v_done := v_done + 1;

@@ -5,6 +5,7 @@
 
 mod cell;
 mod error;
+mod examine;
 mod job;
 mod lock;
 mod migrate;
@@ -16,6 +17,8 @@ mod trigger;
 mod wake;
 
 pub use error::OpenError;
+pub use examine::{Examined, examine};
+pub use migrate::schema;
 
 use std::sync::Arc;
 use std::time::Duration;

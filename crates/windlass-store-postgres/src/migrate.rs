@@ -37,12 +37,9 @@ pub(crate) async fn migrate(target: &Target, allowed: bool) -> Result<(), OpenEr
     let refused = |error: tokio_postgres::Error| OpenError::Refused(said(&error));
     let client = connection.client();
     if !allowed {
-        let there =
-            client.query_one("SELECT to_regclass('windlass_migration') IS NOT NULL", &[]).await.map_err(refused)?;
-        let applied = if there.get(0) { applied(client).await.map_err(refused)? } else { Vec::new() };
-        return match pending(&applied)?.first() {
+        return match missing(client).await?.first() {
             None => Ok(()),
-            Some(first) => Err(OpenError::NotMigrated { number: first.number, name: first.name }),
+            Some((number, name)) => Err(OpenError::NotMigrated { number: *number, name }),
         };
     }
     connection.batch(&format!("BEGIN; {LOCK}; {TABLE}")).await.map_err(refused)?;
@@ -56,6 +53,22 @@ pub(crate) async fn migrate(target: &Target, allowed: bool) -> Result<(), OpenEr
     }
     // A connection that is dropped before this undoes everything.
     connection.batch("COMMIT").await.map_err(refused)
+}
+
+/// What the schema lacks, by number and name.
+pub(crate) async fn missing(client: &Client) -> Result<Vec<(i32, &'static str)>, OpenError> {
+    let refused = |error: tokio_postgres::Error| OpenError::Refused(said(&error));
+    let there = client.query_one("SELECT to_regclass('windlass_migration') IS NOT NULL", &[]).await.map_err(refused)?;
+    let applied = if there.get(0) { applied(client).await.map_err(refused)? } else { Vec::new() };
+    Ok(pending(&applied)?.iter().map(|migration| (migration.number, migration.name)).collect())
+}
+
+/// Every migration, in order, as SQL that makes the schema from nothing.
+#[must_use]
+pub fn schema() -> String {
+    let one =
+        |migration: &Migration| format!("-- {:04} {}\n{}\n", migration.number, migration.name, migration.sql.trim());
+    MIGRATIONS.iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
 async fn applied(client: &Client) -> Result<Vec<(i32, String)>, tokio_postgres::Error> {

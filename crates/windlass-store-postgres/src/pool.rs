@@ -54,6 +54,27 @@ struct Slot {
     /// Read: statements that stand for themselves. Written: a transaction.
     gate: Arc<RwLock<()>>,
     connection: Mutex<Option<Arc<Connection>>>,
+    /// Statements under way.
+    busy: Arc<AtomicUsize>,
+}
+
+/// A statement under way.
+struct Busy {
+    _gate: OwnedRwLockReadGuard<()>,
+    count: Arc<AtomicUsize>,
+}
+
+impl Busy {
+    fn on(slot: &Slot, gate: OwnedRwLockReadGuard<()>) -> Busy {
+        slot.busy.fetch_add(1, Ordering::Relaxed);
+        Busy { _gate: gate, count: Arc::clone(&slot.busy) }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// The server was not there.
@@ -93,16 +114,19 @@ impl Pool {
         Ok(Tx { pool: self, connection, _gate: gate })
     }
 
-    async fn shared(&self) -> (OwnedRwLockReadGuard<()>, &Slot) {
-        let first = self.turn.fetch_add(1, Ordering::Relaxed);
-        for i in 0..self.slots.len() {
-            let slot = &self.slots[(first + i) % self.slots.len()];
+    /// The connection with the least to do, the same again if it has nothing: the server's process behind it is warm.
+    async fn shared(&self) -> (Busy, &Slot) {
+        let mut slots: Vec<(usize, &Slot)> =
+            self.slots.iter().map(|slot| (slot.busy.load(Ordering::Relaxed), slot)).collect();
+        slots.sort_by_key(|(busy, _)| *busy);
+        for (_, slot) in slots {
             if let Ok(gate) = Arc::clone(&slot.gate).try_read_owned() {
-                return (gate, slot);
+                return (Busy::on(slot, gate), slot);
             }
         }
-        let slot = &self.slots[first % self.slots.len()];
-        (Arc::clone(&slot.gate).read_owned().await, slot)
+        let slot = &self.slots[self.turn.fetch_add(1, Ordering::Relaxed) % self.slots.len()];
+        let gate = Arc::clone(&slot.gate).read_owned().await;
+        (Busy::on(slot, gate), slot)
     }
 
     async fn alone(&self) -> (OwnedRwLockWriteGuard<()>, &Slot) {

@@ -3,6 +3,7 @@
 pub(crate) mod fixture;
 pub mod jobs;
 pub(crate) mod limit;
+mod meter;
 pub mod plan;
 pub mod reopen;
 pub mod store;

@@ -6,7 +6,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::broadcast::error::RecvError;
 use windlass_core::id::{InstanceId, PlanId, QueueName};
 use windlass_core::json::Json;
 use windlass_core::plan::file::{Format, Problems, parse};
@@ -26,9 +25,6 @@ use windlass_engine::{Engine, Error, Options, Parts};
 
 use crate::open::{BadUrl, OpenError, Stores, open};
 use crate::settings::{BadSecrets, Settings};
-
-/// Jobs that a worker of the builder claims ahead, at most.
-const PREFETCH_MAX: u32 = 100;
 
 /// A running instance: everything an [`Engine`] can be asked, and the store it works on. It goes on until
 /// [`Engine::stop`]; clones share it.
@@ -120,26 +116,7 @@ impl Windlass {
     /// an approval or were interrupted, which `why_plan` counts and `inbox` lists. With `recovery: auto`, interrupted
     /// tasks are waited for: an instance takes them up.
     pub async fn wait(&self, plan: &PlanId, limit: Duration) -> Result<Option<PlanView>, Error> {
-        let end = tokio::time::Instant::now() + limit;
-        // Before looking: what happens while we look is not missed.
-        let mut news = self.engine.subscribe();
-        loop {
-            // A plan that has ended rests, too; what is answered is looked at afterwards, so that it is not older.
-            if self.engine.rests(plan).await? {
-                return self.engine.view_plan(plan).await.map(Some);
-            }
-            // News of other instances does not come here: look again now and then.
-            let look = tokio::time::Instant::now() + Duration::from_millis(500);
-            if look >= end && tokio::time::Instant::now() >= end {
-                return Ok(None);
-            }
-            match tokio::time::timeout_at(look.min(end), news.recv()).await {
-                Ok(Err(RecvError::Closed)) => return Ok(None),
-                // Many events in a row are one look.
-                Ok(_) => while news.try_recv().is_ok() {},
-                Err(_) => {}
-            }
-        }
+        self.engine.wait_plan(plan, limit).await
     }
 
     /// Jobs: submit them, wait for them, work on them.
@@ -196,7 +173,7 @@ impl Builder {
         R: Future<Output = Result<Json, job::Failed>> + Send + 'static,
     {
         let handler = Arc::new(handler) as Arc<dyn JobHandler>;
-        self.lanes.push(Lane { queue, concurrency, prefetch: concurrency.min(PREFETCH_MAX), handler });
+        self.lanes.push(Lane::new(queue, concurrency, handler));
         self
     }
 

@@ -1,210 +1,207 @@
-//! The command line. Data goes to stdout, the rest to stderr.
+//! The command line. Data goes to stdout, the rest to stderr; what the exit code means is in [`exit`].
 
-#![expect(clippy::print_stderr, clippy::print_stdout, reason = "this is where the program talks to people")]
+mod bench;
+mod check;
+mod completion;
+mod demo;
+mod exit;
+mod inbox;
+mod job;
+mod live;
+mod lock;
+mod ops;
+mod plan;
+mod progress;
+mod queue;
+mod reference;
+mod remote;
+mod show;
+mod store;
+mod task;
+mod tenant;
+mod trigger;
+mod watch;
+mod worker;
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
-use crate::bench;
 use crate::settings::Settings;
+use remote::Remote;
+use show::Output;
 
 /// Work for many tenants, stage by stage, that never loses its place.
 #[derive(Parser)]
-#[command(version, after_help = "Documentation: README.md and docs/. Every error code has a page in docs/errors/.")]
+#[command(name = "windlass", version, after_help = AFTER, disable_help_subcommand = true, max_term_width = 100)]
 struct Cli {
-    /// Settings in TOML; windlass.example.toml has them all.
-    #[arg(long, global = true, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    global: Global,
     #[command(subcommand)]
     command: Command,
 }
 
+const AFTER: &str = "Next: `windlass inbox` says what waits for you, `windlass COMMAND --help` what a command does.\n\
+                     Pages: docs/cli.md (every command, exit codes), docs/first-plan.md, docs/errors/ (every code).";
+
+const EVERYWHERE: &str = "Options of every command";
+
+/// What every command may be told.
+#[derive(Args)]
+pub(crate) struct Global {
+    /// The server [environment: WINDLASS_SERVER; default: http://127.0.0.1:7800].
+    #[arg(long, global = true, value_name = "URL", help_heading = EVERYWHERE)]
+    server: Option<String>,
+    /// An API key; better given as WINDLASS_KEY, where other users do not see it.
+    #[arg(long, global = true, value_name = "KEY", help_heading = EVERYWHERE)]
+    key: Option<String>,
+    /// How answers are printed: table or json [default: table].
+    #[arg(short, long, global = true, value_enum, value_name = "FORM", help_heading = EVERYWHERE)]
+    #[arg(default_value = "table", hide_default_value = true, hide_possible_values = true)]
+    output: Output,
+    /// Settings in TOML, for commands that open a store.
+    #[arg(long, global = true, value_name = "FILE", help_heading = EVERYWHERE)]
+    config: Option<PathBuf>,
+}
+
 #[derive(Subcommand)]
 enum Command {
-    /// Plan files.
+    /// Start the server.
+    Up(crate::up::Up),
+    /// A server with something to look at: twelve tenants, a failure, an approval.
+    Demo(crate::demo::Demo),
+    #[command(flatten)]
+    Ask(Ask),
+    /// API keys: create, list, revoke.
+    Key(crate::key::Keys),
+    /// Whether the store can be reached and is as it should be, and how to mend it.
+    Doctor(store::Store),
+    /// Bring the store's layout up to date.
+    Migrate(store::Store),
+    /// The SQL of stores that have tables.
     #[command(subcommand)]
-    Plan(Plan),
+    Schema(store::Schema),
+    /// Remove what is over its retention, at once. An embedded store must not be in use.
+    Purge(store::Store),
     /// Measure this machine and this program.
     #[command(subcommand)]
-    Bench(Bench),
+    Bench(bench::Bench),
+    /// A completion script for a shell, to stdout.
+    Completion(completion::Completion),
 }
 
+/// Everything that is a call of the server.
 #[derive(Subcommand)]
-enum Plan {
-    /// Check a plan file (YAML, TOML or JSON) without running anything.
-    Check {
-        /// The file.
-        file: PathBuf,
-    },
+enum Ask {
+    /// Create, start, pause, resume, cancel, list and watch plans; check plan files.
+    #[command(subcommand)]
+    Plan(plan::Plan),
+    /// Steer one tenant's work: retry, approve, pause, roll back, …
+    #[command(subcommand)]
+    Task(task::Task),
+    /// Freeze a tenant, so that nothing of it moves, and unfreeze it.
+    #[command(subcommand)]
+    Tenant(tenant::Tenant),
+    /// Tenant locks: who holds whom, and taking one away.
+    #[command(subcommand)]
+    Lock(lock::Lock),
+    /// Submit jobs, wait for them, cancel and requeue them.
+    #[command(subcommand)]
+    Job(job::Job),
+    /// Queues and their limits.
+    #[command(subcommand)]
+    Queue(queue::Queue),
+    /// Schedules: at these times, do that.
+    #[command(subcommand)]
+    Trigger(trigger::Trigger),
+    /// What waits for a person.
+    Inbox,
+    /// Why a plan or a task is not moving, and what to do.
+    Why(inbox::Why),
+    /// Run a program for every job of a queue.
+    Worker(worker::Worker),
 }
 
-#[derive(Subcommand)]
-enum Bench {
-    /// Boundary commits, locks, loads, lists, and reopening after a kill.
-    Store(BenchStore),
-    /// Whole plans through the engine: stages a second, overhead of a stage, store calls, memory, pause.
-    Plan(BenchPlan),
-    /// Jobs: submissions, burn-downs, submit to result, tenants beside each other.
-    Jobs(BenchPlan),
-    /// Triggers: what is due among many that are not, claims, claimed and completed.
-    Triggers(BenchPlan),
-    /// What `bench store` kills.
-    #[command(hide = true)]
-    Child(bench::reopen::Child),
-    /// Another instance of `bench plan`.
-    #[command(hide = true)]
-    Instance,
-}
-
-#[derive(Args)]
-struct BenchStore {
-    /// A folder for the store's data; a temporary one unless given. It must be empty or absent.
-    #[arg(long, value_name = "FOLDER")]
-    folder: Option<PathBuf>,
-    /// A few seconds instead of a few minutes: 20,000 tasks instead of 1,000,000.
-    #[arg(long)]
-    quick: bool,
-    /// Tasks stored for loads, lists and reopening.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1_000..=10_000_000))]
-    tasks: Option<u32>,
-    /// Only the workloads whose name holds this; the machine's limits are always measured.
-    #[arg(long, value_name = "TEXT")]
-    only: Option<String>,
-    /// Exit with 3 when a bar is missed.
-    #[arg(long)]
-    strict: bool,
-    /// How the figures are printed.
-    #[arg(short, long, value_enum, default_value = "table")]
-    output: Output,
-}
-
-#[derive(Args)]
-struct BenchPlan {
-    /// The store to measure; an embedded one in a temporary folder unless given. What it holds stays.
-    #[arg(long, value_name = "URL")]
-    store: Option<String>,
-    /// Seconds instead of a minute: less of everything.
-    #[arg(long)]
-    quick: bool,
-    /// Only the workloads whose name holds this; the machine's limit is always measured.
-    #[arg(long, value_name = "TEXT")]
-    only: Option<String>,
-    /// Compare this many instances, each in its own process, with one; 2 on a server unless given.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16))]
-    instances: Option<u32>,
-    /// Exit with 3 when a bar is missed.
-    #[arg(long)]
-    strict: bool,
-    /// How the figures are printed.
-    #[arg(short, long, value_enum, default_value = "table")]
-    output: Output,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people.
-    Table,
-    /// One object per line.
-    Json,
-}
-
-/// Runs the command line: 0 when all is well, 1 when something failed, 2 when the call was wrong,
-/// 3 when a strict bench missed a bar.
+/// Runs the command line.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
-    match run(cli) {
+    match run(Cli::parse()) {
         Ok(code) => code,
-        Err(error) => {
-            eprintln!("windlass: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => exit::explain(&error),
     }
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    #[expect(clippy::disallowed_methods, reason = "the one place where the environment is read")]
-    let settings = Settings::load(cli.config.as_deref(), |name| std::env::var(name).ok())?;
-    match cli.command {
-        Command::Plan(Plan::Check { file }) => check(&file),
-        Command::Bench(Bench::Child(child)) => bench::reopen::child(&child, &settings).map(|()| ExitCode::SUCCESS),
-        Command::Bench(Bench::Instance) => bench::plan::instance(&settings).map(|()| ExitCode::SUCCESS),
-        Command::Bench(Bench::Store(args)) => {
-            let scale = if args.quick { bench::Scale::QUICK } else { bench::Scale::FULL };
-            let scale = bench::Scale { tasks: args.tasks.unwrap_or(scale.tasks), ..scale };
-            let rows = bench::store::run(
-                args.folder.as_deref(),
-                scale,
-                args.only.as_deref(),
-                &settings,
-                &mut show(args.output),
-            )?;
-            Ok(judged(&rows, args.strict))
+    let Cli { global, command } = cli;
+    match command {
+        Command::Up(what) => crate::up::run(what, settings(&global)?),
+        Command::Demo(what) => {
+            let settings = settings(&global)?;
+            runtime()?.block_on(demo::run(what, global, settings))
         }
-        Command::Bench(Bench::Plan(args)) => {
-            let scale = if args.quick { bench::plan::Scale::QUICK } else { bench::plan::Scale::FULL };
-            let url = args.store.as_deref().map(str::parse).transpose().context("--store")?;
-            let setup = bench::plan::Setup {
-                url: url.as_ref(),
-                scale,
-                only: args.only.as_deref(),
-                instances: args.instances,
-                config: cli.config.as_deref(),
-                settings: &settings,
-            };
-            let rows = bench::plan::run(setup, &mut show(args.output))?;
-            Ok(judged(&rows, args.strict))
-        }
-        Command::Bench(Bench::Jobs(args)) => {
-            let scale = if args.quick { bench::jobs::Scale::QUICK } else { bench::jobs::Scale::FULL };
-            let url = args.store.as_deref().map(str::parse).transpose().context("--store")?;
-            let rows = bench::jobs::run(url.as_ref(), scale, args.only.as_deref(), &settings, &mut show(args.output))?;
-            Ok(judged(&rows, args.strict))
-        }
-        Command::Bench(Bench::Triggers(args)) => {
-            use bench::triggers::{Scale, run};
-            let scale = if args.quick { Scale::QUICK } else { Scale::FULL };
-            let url = args.store.as_deref().map(str::parse).transpose().context("--store")?;
-            let rows = run(url.as_ref(), scale, args.only.as_deref(), &settings, &mut show(args.output))?;
-            Ok(judged(&rows, args.strict))
-        }
-    }
-}
-
-fn show(output: Output) -> impl FnMut(&bench::Row) {
-    move |row| match output {
-        Output::Table => println!("{row}"),
-        Output::Json => println!("{}", row.json()),
-    }
-}
-
-fn judged(rows: &[bench::Row], strict: bool) -> ExitCode {
-    let missed = rows.iter().filter(|row| row.pass == Some(false)).count();
-    let judged = rows.iter().filter(|row| row.pass.is_some()).count();
-    eprintln!("{} of {judged} bars passed", judged - missed);
-    if missed > 0 && strict { ExitCode::from(3) } else { ExitCode::SUCCESS }
-}
-
-fn check(file: &std::path::Path) -> anyhow::Result<ExitCode> {
-    use windlass_core::plan::file::{Format, parse};
-    let format = Format::from_path(file)
-        .with_context(|| format!("{}: the name must end in .yaml, .yml, .toml or .json", file.display()))?;
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    match parse(&text, format) {
-        Ok(plan) => {
-            let tasks = match plan.tasks.len() {
-                1 => "1 task".to_owned(),
-                n => format!("{n} tasks"),
-            };
-            println!("{}: plan {} with {tasks} is valid", file.display(), plan.name);
+        // The one that needs no server.
+        Command::Ask(Ask::Plan(plan::Plan::Check { file })) => check::run(&file),
+        Command::Ask(what) => runtime()?.block_on(ask(&Remote::new(&global, variable)?, what)),
+        Command::Key(what) => crate::key::run(what, &settings(&global)?),
+        Command::Doctor(which) => runtime()?.block_on(store::doctor(&which, &settings(&global)?, global.output)),
+        Command::Migrate(which) => runtime()?.block_on(store::migrate(&which, settings(&global)?)),
+        Command::Purge(which) => runtime()?.block_on(store::purge(&which, &settings(&global)?)),
+        Command::Schema(what) => Ok(store::schema(&what)),
+        Command::Bench(what) => bench::run(what, global.output, global.config.as_deref(), &settings(&global)?),
+        Command::Completion(which) => {
+            completion::run(&which, Cli::command(), &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
         }
-        Err(problems) => {
-            println!("{problems}");
-            eprintln!("windlass: {} is not a valid plan", file.display());
-            Ok(ExitCode::FAILURE)
-        }
     }
 }
+
+async fn ask(remote: &Remote, what: Ask) -> anyhow::Result<ExitCode> {
+    match what {
+        Ask::Plan(what) => plan::run(remote, what).await,
+        Ask::Task(what) => task::run(remote, what).await,
+        Ask::Tenant(what) => tenant::run(remote, what).await,
+        Ask::Lock(what) => lock::run(remote, what).await,
+        Ask::Job(what) => job::run(remote, what).await,
+        Ask::Queue(what) => queue::run(remote, what).await,
+        Ask::Trigger(what) => trigger::run(remote, what).await,
+        Ask::Inbox => inbox::run(remote).await,
+        Ask::Why(what) => inbox::why(remote, &what).await,
+        Ask::Worker(what) => worker::run(remote, what).await,
+    }
+}
+
+fn settings(global: &Global) -> anyhow::Result<Settings> {
+    Settings::load(global.config.as_deref(), variable)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place where the environment is read")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+}
+
+/// Data. A reader that has seen enough, as `head`, ends the program quietly.
+fn say(line: &str) {
+    if writeln!(std::io::stdout(), "{line}").is_err() {
+        std::process::exit(0);
+    }
+}
+
+/// The rest.
+fn note(line: &str) {
+    // Nobody to tell it to is nobody to tell.
+    drop(writeln!(std::io::stderr(), "{line}"));
+}
+
+/// The reference of the command line, as it is kept in `docs/cli.md`.
+#[must_use]
+pub fn reference() -> String {
+    reference::page(Cli::command())
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,10 +4,15 @@
 pub mod bench;
 mod builder;
 pub mod cli;
+pub mod client;
+pub mod demo;
+pub mod doctor;
 #[cfg(feature = "fault")]
 pub mod fault;
+pub mod key;
 pub mod open;
 pub mod settings;
+pub mod up;
 
 pub use builder::{Builder, StartError, SubmitError, Windlass};
 pub use windlass_core as core;

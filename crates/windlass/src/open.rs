@@ -13,6 +13,7 @@ use windlass_store_embedded::Embedded;
 use windlass_store_postgres::Postgres;
 use windlass_store_redis::Redis;
 
+use crate::doctor;
 use crate::settings::Settings;
 
 /// Which store.
@@ -165,20 +166,41 @@ pub async fn open(url: &StoreUrl, settings: &Settings) -> Result<Stores, OpenErr
             };
             stores(Postgres::open(url, &options).await?)
         }
-        StoreUrl::Redis(Secret(url)) => {
-            let settings = &settings.redis;
-            let options = windlass_store_redis::Options {
-                prefix: settings.prefix.clone(),
-                answer_ms: settings.answer_ms,
-                ca_file: Some(settings.ca_file.clone()).filter(|file| !file.as_os_str().is_empty()),
-                ..Default::default()
-            };
-            stores(Redis::open(url, &options).await?)
-        }
+        StoreUrl::Redis(Secret(url)) => stores(redis(url, settings).await?),
     };
     #[cfg(feature = "fault")]
     let both = crate::fault::armed(both, url)?;
     Ok(both)
+}
+
+/// Opens the store on Redis.
+pub(crate) async fn redis(url: &str, settings: &Settings) -> Result<Redis, windlass_store_redis::OpenError> {
+    let settings = &settings.redis;
+    let options = windlass_store_redis::Options {
+        prefix: settings.prefix.clone(),
+        answer_ms: settings.answer_ms,
+        ca_file: Some(settings.ca_file.clone()).filter(|file| !file.as_os_str().is_empty()),
+        ..Default::default()
+    };
+    Redis::open(url, &options).await
+}
+
+/// Looks at a store, as far as that changes nothing in it.
+pub async fn examine(url: &StoreUrl, settings: &Settings) -> Vec<doctor::Finding> {
+    match url {
+        StoreUrl::Memory => doctor::memory(),
+        StoreUrl::Embedded(path) => doctor::embedded(path, url, settings).await,
+        StoreUrl::Postgres(secret) => doctor::postgres(secret.reveal(), settings).await,
+        StoreUrl::Redis(secret) => doctor::redis(secret.reveal(), settings).await,
+    }
+}
+
+/// What of a store's layout is still to be made, by number and name.
+pub async fn pending(url: &StoreUrl) -> Result<Vec<(i32, &'static str)>, OpenError> {
+    match url {
+        StoreUrl::Memory | StoreUrl::Embedded(_) | StoreUrl::Redis(_) => Ok(Vec::new()),
+        StoreUrl::Postgres(secret) => Ok(windlass_store_postgres::examine(secret.reveal()).await?.pending),
+    }
 }
 
 fn stores<S: State + Locks + Jobs + Triggers + Clone + 'static>(store: S) -> Stores {

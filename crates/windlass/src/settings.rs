@@ -3,6 +3,8 @@
 
 mod environment;
 mod job;
+mod log;
+mod server;
 mod stage;
 
 use std::ops::RangeInclusive;
@@ -41,6 +43,10 @@ pub struct Settings {
     pub exec: Exec,
     /// What `secret: NAME` stands for.
     pub secrets: Secrets,
+    /// The server.
+    pub server: Server,
+    /// What it logs.
+    pub log: Log,
 }
 
 /// `[store]`
@@ -188,6 +194,49 @@ pub struct Secrets {
     pub file: PathBuf,
 }
 
+/// `[server]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Server {
+    /// Where it listens.
+    pub listen: String,
+    /// The file of API keys; empty is none.
+    pub keys: PathBuf,
+    /// Open connections, at most.
+    pub connections_max: u64,
+    /// Bytes of a body, in MiB.
+    pub body_mib: u64,
+    /// How long the head of a request may take, and how long a connection may be idle.
+    pub head_ms: u64,
+    /// How long a body may take.
+    pub body_ms: u64,
+    /// Streams of events, at most.
+    pub streams_max: u64,
+    /// Requests that wait, at most.
+    pub waits_max: u64,
+}
+
+/// `[log]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Log {
+    /// Which levels, of what.
+    pub filter: String,
+    /// For whom.
+    pub format: LogFormat,
+}
+
+/// How a line of the log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One object per line.
+    Json,
+}
+
 impl Default for Store {
     fn default() -> Self {
         Store { url: "embedded:windlass-data".into() }
@@ -286,7 +335,8 @@ impl Settings {
     }
 
     fn take(&mut self, environment: &Environment<'_>) -> anyhow::Result<()> {
-        let Settings { store, embedded, postgres, redis, engine, jobs, triggers, http, exec, secrets } = self;
+        let Settings { store, embedded, postgres, redis, engine, jobs, triggers, http, exec, secrets, server, log } =
+            self;
         environment.text("WINDLASS_STORE_URL", &mut store.url);
         environment.number("WINDLASS_EMBEDDED_CACHE_MIB", &mut embedded.cache_mib)?;
         environment.yes_or_no("WINDLASS_EMBEDDED_ACCEPT_LOSS", &mut embedded.accept_loss)?;
@@ -312,6 +362,8 @@ impl Settings {
         environment.list("WINDLASS_HTTP_ALLOW", &mut http.allow);
         environment.list("WINDLASS_EXEC_ALLOW", &mut exec.allow);
         environment.path("WINDLASS_SECRETS_FILE", &mut secrets.file);
+        server.read(environment)?;
+        log.read(environment)?;
         Ok(())
     }
 
@@ -324,6 +376,7 @@ impl Settings {
         self.triggers.check()?;
         self.http.check()?;
         self.exec.check()?;
+        self.server.check()?;
         self.engine.check()
     }
 }

@@ -66,6 +66,12 @@ const ARROWS: &[Arrow] = &[
         why: "a request becomes a command or a query of the engine",
     },
     Arrow {
+        from: "windlass-server",
+        to: "windlass-store-*",
+        uses: Uses::Tests,
+        why: "what the API promises is seen with a whole server over a real store",
+    },
+    Arrow {
         from: "windlass",
         to: "windlass-*",
         uses: Uses::Code,

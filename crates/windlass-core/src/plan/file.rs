@@ -12,7 +12,7 @@ mod action;
 mod decode;
 mod json;
 mod limits;
-pub(crate) mod nearest;
+pub mod nearest;
 mod place;
 mod plan;
 pub(crate) mod problem;

@@ -3,7 +3,8 @@
 const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 /// `30s`, `5m`, `1h30m`, `250ms`, `2d`: whole numbers with units, the larger unit first, each once.
-pub(crate) fn parse_ms(text: &str) -> Option<u64> {
+#[must_use]
+pub fn parse_ms(text: &str) -> Option<u64> {
     let mut rest = text.trim();
     let mut units = UNITS.as_slice();
     let mut total: u64 = 0;
@@ -24,7 +25,8 @@ pub(crate) fn parse_ms(text: &str) -> Option<u64> {
 }
 
 /// The shortest way to write a duration, for messages.
-pub(crate) fn write_ms(ms: u64) -> String {
+#[must_use]
+pub fn write_ms(ms: u64) -> String {
     let mut out = String::new();
     let mut rest = ms;
     for (unit, size) in UNITS {

@@ -29,7 +29,7 @@ pub struct Handle {
 /// What a wait came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Waited {
-    /// It ended.
+    /// It ended. Its version may be lower than the stored one's, if a worker of this process completed it.
     Ended(Arc<Job>),
     /// The time was over; the job goes on.
     TimedOut,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use windlass_core::id::JobId;
-use windlass_core::job::Job;
+use windlass_core::job::{Job, JobStatus};
 use windlass_core::port::{Mark, PortError};
 
 use super::Queues;
@@ -48,6 +48,11 @@ pub(super) enum Known {
 impl Known {
     fn is_nothing(&self) -> bool {
         matches!(self, Known::Nothing)
+    }
+
+    /// Nothing will become of it any more.
+    fn is_final(&self) -> bool {
+        matches!(self, Known::Ended(job) if job.status == JobStatus::Completed)
     }
 }
 
@@ -156,10 +161,38 @@ impl Waiting {
         }
     }
 
-    /// Those of `jobs` that somebody waits for.
+    /// Whether somebody waits for it.
+    pub(super) fn wants(&self, job: JobId) -> bool {
+        locked(&self.cells).get(&job).is_some_and(|cell| cell.strong_count() > 0)
+    }
+
+    /// Those of `jobs` that somebody waits for and of whose end nobody was told.
     fn wanted_of(&self, jobs: Vec<JobId>) -> Vec<JobId> {
-        let cells = locked(&self.cells);
-        jobs.into_iter().filter(|job| cells.get(job).is_some_and(|cell| cell.strong_count() > 0)).collect()
+        let wanted: Vec<_> = {
+            let cells = locked(&self.cells);
+            jobs.into_iter().filter_map(|job| Some((job, cells.get(&job)?.upgrade()?))).collect()
+        };
+        let is_new = |cell: &Cell| cell.heard.look(|heard| !heard.known.is_final());
+        let new = wanted.into_iter().filter_map(|(job, cell)| {
+            let new = is_new(&cell);
+            drop(cell);
+            self.forget(job);
+            new.then_some(job)
+        });
+        new.collect()
+    }
+
+    /// It was completed by a worker of this process, as the store has acknowledged; that is never undone.
+    pub(super) fn completed(&self, job: Job) {
+        let id = job.id;
+        let Some(cell) = locked(&self.cells).get(&id).and_then(Weak::upgrade) else { return };
+        cell.heard.modify(|heard| {
+            heard.stored = true;
+            heard.known = Known::Ended(Arc::new(job));
+            true
+        });
+        drop(cell);
+        self.forget(id);
     }
 
     fn all(&self) -> Vec<JobId> {
@@ -222,26 +255,30 @@ impl Waiting {
 /// Hears which jobs have ended, as long as anybody waits.
 pub(super) async fn listen(queues: &Queues) {
     let inner = &queues.0;
-    let mut mark = Mark::default();
+    let mut mark: Option<Mark> = None;
     loop {
-        inner.waiting.any().await;
-        match inner.port.ended(mark, FEED_WAIT_MS).await {
+        // From when on is asked before anybody waits: what is submitted later need not be looked for.
+        if mark.is_some() {
+            inner.waiting.any().await;
+        }
+        let wait_ms = if mark.is_some() { FEED_WAIT_MS } else { 0 };
+        match inner.port.ended(mark.unwrap_or_default(), wait_ms).await {
             Ok(ended) => {
                 // The first answer has a gap by nature: nobody listened before.
-                mark = ended.mark;
+                mark = Some(ended.mark);
                 let jobs = match ended.gap {
                     true => inner.waiting.all(),
                     false => inner.waiting.wanted_of(ended.jobs),
                 };
                 // Read failed: they are still waited for, and a gap makes the next round look at all of them.
                 if read(queues, &jobs).await.is_err() {
-                    mark = Mark::default();
+                    mark = None;
                     pause(inner.options.poll_ms).await;
                 }
             }
             Err(_) => {
                 pause(inner.options.poll_ms).await;
-                mark = Mark::default();
+                mark = None;
                 // Without the feed, looking is all there is; an error again means the store is away.
                 drop(read(queues, &inner.waiting.all()).await);
             }

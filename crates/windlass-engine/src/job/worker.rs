@@ -4,6 +4,7 @@
 mod here;
 mod lane;
 mod run;
+mod turn;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,8 +19,8 @@ use windlass_core::job::error::{CANCELLED, TIMEOUT};
 use windlass_core::job::rules::Outcome;
 use windlass_core::job::{Job, JobError};
 use windlass_core::json::Json;
-use windlass_core::port::job::{Delivery, Turn, Turned};
-use windlass_core::port::{Mark, PortError, Refusal};
+use windlass_core::port::Mark;
+use windlass_core::port::job::{CLAIM_MAX, Delivery};
 
 use super::Queues;
 use crate::error::Error;
@@ -85,11 +86,26 @@ pub struct Lane {
     pub queue: QueueName,
     /// Jobs that run at once.
     pub concurrency: u32,
-    /// Jobs that are claimed ahead and wait here; they go back when the worker stops.
+    /// Jobs that are claimed ahead and wait here, at most; they go back when the worker stops. As many are as handlers
+    /// get through while the store is asked for more: of work that takes long, none.
     pub prefetch: u32,
     /// What does them.
     pub handler: Arc<dyn JobHandler>,
 }
+
+impl Lane {
+    /// With as much claimed ahead as keeps handlers busy that take no longer than the store does.
+    #[must_use]
+    pub fn new(queue: QueueName, concurrency: u32, handler: Arc<dyn JobHandler>) -> Lane {
+        let prefetch = concurrency.saturating_mul(PREFETCH).clamp(PREFETCH_MIN, CLAIM_MAX);
+        Lane { queue, concurrency, prefetch, handler }
+    }
+}
+
+/// Jobs that are claimed ahead for each that runs, at most, unless something else is said.
+const PREFETCH: u32 = 8;
+/// Jobs that may be claimed ahead where few run at once.
+const PREFETCH_MIN: u32 = 200;
 
 /// A running worker. It ends with [`Worker::stop`] or with its [`Queues`].
 pub struct Worker {
@@ -117,6 +133,7 @@ impl Queues {
     pub fn work(&self, lanes: Vec<Lane>) -> Result<Worker, Error> {
         self.open()?;
         let places = lane::places(lanes)?;
+        let names = places.iter().map(|place| place.lane.queue.clone()).collect();
         let text = format!("w-{:032x}", crate::shared::locked(&self.0.rng).u128(..));
         let id: WorkerId = text.parse().map_err(|_| Error::Invalid(format!("{text} is no worker id")))?;
         let (stopping, gone) = (Arc::new(Watched::default()), Arc::new(Watched::default()));
@@ -127,6 +144,7 @@ impl Queues {
             places,
             running: HashMap::new(),
             settle: Vec::new(),
+            waited_for: HashMap::new(),
             ended,
             endings,
             cancels: self.0.running.hear(),
@@ -134,8 +152,10 @@ impl Queues {
             scan_at: Instant::now(),
             next: None,
             beat_at: Instant::now() + beat_every(self.0.options.lease_ms),
+            echo_until: Instant::now(),
+            took: Duration::ZERO,
         };
-        let end = Gone::later(self, &gone);
+        let end = Gone::later(self, names, &gone);
         self.spawn(async move {
             work.run().await;
             drop(end);
@@ -179,6 +199,8 @@ struct Loop {
     running: HashMap<JobId, Busy>,
     /// What has ended and is not told yet.
     settle: Vec<(Delivery, Outcome)>,
+    /// As they were claimed: jobs that somebody in this process waits for.
+    waited_for: HashMap<JobId, Job>,
     ended: mpsc::UnboundedSender<Ending>,
     endings: mpsc::UnboundedReceiver<Ending>,
     cancels: broadcast::Receiver<JobId>,
@@ -188,21 +210,47 @@ struct Loop {
     /// When there may be work again by itself.
     next: Option<Instant>,
     beat_at: Instant,
+    /// Until when what the store tells is taken for what was submitted here, and looked for.
+    echo_until: Instant,
+    /// How long the store took to answer.
+    took: Duration,
+}
+
+/// Less than this is not long to wait at a worker, nor is what the store takes four times.
+const SLOW: Duration = Duration::from_millis(10);
+
+/// How long the store may take to tell of what was submitted here.
+const ECHO: Duration = Duration::from_millis(10);
+
+/// What a worker has heard of.
+#[derive(Clone, Copy)]
+struct Seen {
+    /// From the store.
+    told: u64,
+    /// From this process.
+    here: u64,
 }
 
 impl Loop {
     async fn run(mut self) {
         let news = Arc::new(Watched::new(0u64));
         let watcher = Task(tokio::spawn(watch(self.queues.clone(), Arc::clone(&news))).abort_handle());
-        let mut seen = 0;
+        let mut seen = Seen { told: 0, here: self.queues.0.running.news().get() };
         while !self.is_stopping() {
             self.begin();
-            let (now, heard) = (Instant::now(), news.get());
-            if heard != seen || now >= self.scan_at || self.next.is_some_and(|next| now >= next) {
+            let now = Instant::now();
+            let heard = Seen { told: news.get(), here: self.queues.0.running.news().get() };
+            if heard.here != seen.here {
+                self.echo_until = now + ECHO;
+            }
+            let told = heard.told != seen.told && now >= self.echo_until;
+            let due = now >= self.scan_at || self.next.is_some_and(|next| now >= next);
+            if told || heard.here != seen.here || due {
                 seen = heard;
                 self.look(now);
             }
             let beats = now >= self.beat_at;
+            self.places.iter_mut().for_each(lane::Place::asks);
             let want = lane::room(&self.places, beats);
             if self.settle.is_empty() && want.is_empty() && !beats {
                 self.rest(&news, seen).await;
@@ -227,14 +275,13 @@ impl Loop {
 
     /// Takes in what has ended, and begins what waits here.
     fn begin(&mut self) {
-        while let Ok(ending) = self.endings.try_recv() {
-            self.ending(ending);
-        }
+        self.endings();
         for place in 0..self.places.len() {
             while self.places[place].has_slot()
                 && let Some((job, since)) = self.places[place].waiting.pop_front()
             {
                 let waited = since.elapsed();
+                self.places[place].slow |= waited > SLOW.max(self.took * 4);
                 // Its time runs since it was claimed. What little is left of it would not be enough; whoever claims it
                 // next gives it all of it.
                 match job.timeout_ms.is_some_and(|ms| waited * 2 >= Duration::from_millis(ms)) {
@@ -242,6 +289,12 @@ impl Loop {
                     false => self.start(place, job, waited),
                 }
             }
+        }
+    }
+
+    fn endings(&mut self) {
+        while let Ok(ending) = self.endings.try_recv() {
+            self.ending(ending);
         }
     }
 
@@ -262,6 +315,9 @@ impl Loop {
 
     fn start(&mut self, place: usize, job: Job, waited: Duration) {
         let delivery = Delivery { job: job.id, fence: job.fence };
+        if self.queues.0.waiting.wants(job.id) {
+            self.waited_for.insert(job.id, job.clone());
+        }
         let work = run::once(Arc::clone(&self.places[place].lane.handler), job, waited, self.queues.spread());
         let ended = self.ended.clone();
         let task = tokio::spawn(async move {
@@ -281,76 +337,6 @@ impl Loop {
         let mut held: Vec<_> = running.chain(waiting).collect();
         held.sort_by_key(|delivery| delivery.fence);
         held
-    }
-
-    /// Says everything there is to say.
-    async fn turn(&mut self, want: Vec<(QueueName, u32)>, beats: bool) {
-        let lease_ms = self.queues.0.options.lease_ms;
-        let beat = if beats { self.held() } else { Vec::new() };
-        let turn = Turn { worker: self.id.clone(), lease_ms, settle: std::mem::take(&mut self.settle), beat, want };
-        let turns = [turn];
-        let answer = self.queues.0.port.turn(&turns).await;
-        let [turn] = turns;
-        match answer {
-            Ok(mut answers) if answers.len() == 1 => {
-                if beats {
-                    self.beat_at = Instant::now() + beat_every(lease_ms);
-                }
-                if let Some(turned) = answers.pop() {
-                    self.turned(&turn, turned);
-                }
-            }
-            Ok(_) => self.away(turn, &PortError::Corrupt("the store answered another number of turns".into())).await,
-            Err(error) => self.away(turn, &error).await,
-        }
-    }
-
-    /// No answer: what ended is told again, which changes nothing if it was heard. What may have been claimed is
-    /// delivered again when its lease is over.
-    async fn away(&mut self, turn: Turn, error: &PortError) {
-        tracing::warn!(worker = %self.id, %error, "the store of jobs does not answer");
-        self.settle = turn.settle;
-        tokio::time::sleep(Duration::from_millis(self.queues.0.options.poll_ms)).await;
-    }
-
-    fn turned(&mut self, turn: &Turn, turned: Turned) {
-        for ((delivery, _), answer) in turn.settle.iter().zip(&turned.settled) {
-            if let Err(why) = answer {
-                tracing::warn!(job = %delivery.job, %why, "the answer came too late and was not taken");
-            }
-        }
-        for (delivery, answer) in turn.beat.iter().zip(turned.beaten) {
-            match answer {
-                Ok(beaten) if beaten.cancel => self.cancel(delivery.job),
-                Ok(_) => {}
-                Err(Refusal::TimedOut { timeout_ms }) => self.timed_out(*delivery, timeout_ms),
-                Err(why) => {
-                    tracing::warn!(job = %delivery.job, %why, "the job is not this worker's any more");
-                    self.lost(*delivery);
-                }
-            }
-        }
-        let now = Instant::now();
-        if let Some(next) = turned.next {
-            let next = now + Duration::from_millis(next.since(turned.at).max(1));
-            self.next = Some(self.next.map_or(next, |before| before.min(next)));
-        }
-        for (queue, wanted) in turn.want.iter().filter(|(_, wanted)| *wanted > 0) {
-            let claimed = turned.claimed.iter().filter(|job| job.queue == *queue).count();
-            let place = self.places.iter_mut().find(|place| place.lane.queue == *queue);
-            if let Some(place) = place {
-                // All that was asked for came: there may be more.
-                place.look = claimed >= *wanted as usize;
-            }
-        }
-        for job in turned.claimed {
-            // It was this worker's before, under a fence that does not count any more.
-            self.forget(job.id);
-            lane::take(&mut self.places, job.id, None);
-            if let Some(place) = self.places.iter_mut().find(|place| place.lane.queue == job.queue) {
-                place.waiting.push_back((job, now));
-            }
-        }
     }
 
     /// Its end was asked for, and dropping its handler is how a handler in Rust ends.
@@ -390,9 +376,14 @@ impl Loop {
     }
 
     /// Until there is something to do.
-    async fn rest(&mut self, news: &Watched<u64>, seen: u64) {
-        let until = self.beat_at.min(self.scan_at).min(self.next.unwrap_or(self.scan_at));
+    async fn rest(&mut self, news: &Watched<u64>, seen: Seen) {
+        let mut until = self.beat_at.min(self.scan_at).min(self.next.unwrap_or(self.scan_at));
+        let told = news.get() != seen.told;
+        if told {
+            until = until.min(self.echo_until);
+        }
         let stopping = Arc::clone(&self.stopping);
+        let queues = self.queues.clone();
         tokio::select! { biased;
             ending = self.endings.recv() => {
                 if let Some(ending) = ending {
@@ -405,8 +396,9 @@ impl Loop {
                 Err(_) => self.beat_at = Instant::now(),
             },
             () = stopping.until(|stopping| *stopping) => {}
-            () = self.queues.0.stopping.until(|stopping| *stopping) => {}
-            () = news.until(|now| *now != seen) => {}
+            () = queues.0.stopping.until(|stopping| *stopping) => {}
+            () = queues.0.running.news().until(|now| *now != seen.here) => {}
+            () = news.until(|now| *now != seen.told), if !told => {}
             () = tokio::time::sleep_until(until) => {}
         }
     }
@@ -417,9 +409,7 @@ impl Loop {
         let unbegun = self.places.iter_mut().flat_map(|place| place.waiting.drain(..));
         self.settle.extend(unbegun.map(|(job, _)| back(job.id, job.fence)));
         loop {
-            while let Ok(ending) = self.endings.try_recv() {
-                self.ending(ending);
-            }
+            self.endings();
             let over = Instant::now() >= end;
             if over {
                 let left = self.held();

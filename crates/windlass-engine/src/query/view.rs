@@ -1,6 +1,10 @@
 //! Plans and tasks as they stand.
 
+use std::time::Duration;
+
 use serde::Serialize;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::Instant;
 use windlass_core::checkpoint::Checkpoint;
 use windlass_core::event::Event;
 use windlass_core::id::PlanId;
@@ -16,6 +20,9 @@ use crate::Engine;
 use crate::command::task::Which;
 use crate::error::Error;
 use crate::shared::Shared;
+
+/// Between two looks of somebody who waits for a plan.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// A plan and how far it is, computed from its tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -93,19 +100,35 @@ impl Engine {
         }
     }
 
-    /// How many of the plan's tasks have begun and are run by nobody alive.
-    async fn interrupted_of(&self, id: &PlanId) -> Result<u32, Error> {
-        let statuses = Statuses::of(&[TaskStatus::Running, TaskStatus::RollingBack]);
-        let filter = Filter::Tasks { plan: Some(id.clone()), tenant: None, statuses, interrupted: true };
-        let (mut count, mut after) = (0, None);
+    /// Waits until the plan has ended, or until nothing of it moves any more without a person; at most `limit`. `None` when
+    /// the time is over.
+    pub async fn wait_plan(&self, plan: &PlanId, limit: Duration) -> Result<Option<PlanView>, Error> {
+        let end = Instant::now() + limit;
+        // Before looking: what happens while we look is not missed.
+        let mut news = self.subscribe();
         loop {
-            let page = self.list(&filter, after.as_ref(), windlass_core::port::PAGE_MAX).await?;
-            count += page.items.len() as u32;
-            after = page.next;
-            if after.is_none() {
-                return Ok(count);
+            // A plan that has ended rests, too; what is answered is looked at afterwards, so that it is not older.
+            if self.rests(plan).await? {
+                return self.view_plan(plan).await.map(Some);
+            }
+            // News of other instances does not come here: look again now and then.
+            let look = Instant::now() + LOOK;
+            if Instant::now() >= end || self.0.is_stopping() {
+                return Ok(None);
+            }
+            match tokio::time::timeout_at(look.min(end), news.recv()).await {
+                Ok(Err(RecvError::Closed)) => return Ok(None),
+                // Many events in a row are one look.
+                Ok(_) => while news.try_recv().is_ok() {},
+                Err(_) => {}
             }
         }
+    }
+
+    /// How many of the plan's tasks have begun and are run by nobody alive.
+    pub(crate) async fn interrupted_of(&self, id: &PlanId) -> Result<u32, Error> {
+        let statuses = Statuses::of(&[TaskStatus::Running, TaskStatus::RollingBack]);
+        Ok(self.every_task(id, statuses, true).await?.len() as u32)
     }
 
     /// A task; while the store does not answer, what this instance has of it in memory.
@@ -173,15 +196,24 @@ impl Engine {
         Ok(self.0.state.list(filter, after, limit).await?)
     }
 
-    /// The tasks of a plan that stand in one of these statuses, at most a page.
+    /// The tasks of a plan that stand in one of these statuses: all of them, and a plan has 10,000 at most.
     pub async fn tasks_of(&self, plan: &PlanId, statuses: &[TaskStatus]) -> Result<Vec<TaskRow>, Error> {
-        let statuses = statuses.iter().copied().collect();
-        let filter = Filter::Tasks { plan: Some(plan.clone()), tenant: None, statuses, interrupted: false };
-        let page = self.list(&filter, None, windlass_core::port::PAGE_MAX).await?;
-        let task = |row| match row {
-            Row::Task(row) => Some(*row),
-            _ => None,
-        };
-        Ok(page.items.into_iter().filter_map(task).collect())
+        self.every_task(plan, Statuses::of(statuses), false).await
+    }
+
+    async fn every_task(&self, plan: &PlanId, statuses: Statuses, interrupted: bool) -> Result<Vec<TaskRow>, Error> {
+        let filter = Filter::Tasks { plan: Some(plan.clone()), tenant: None, statuses, interrupted };
+        let (mut tasks, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.list(&filter, after.as_ref(), windlass_core::port::PAGE_MAX).await?;
+            tasks.extend(page.items.into_iter().filter_map(|row| match row {
+                Row::Task(row) => Some(*row),
+                _ => None,
+            }));
+            after = page.next;
+            if after.is_none() {
+                return Ok(tasks);
+            }
+        }
     }
 }

@@ -5,8 +5,7 @@ use windlass_core::id::PlanId;
 use windlass_core::lock::Holder;
 use windlass_core::plan::command::possible;
 use windlass_core::plan::{Plan, PlanStatus};
-use windlass_core::port::state::Filter;
-use windlass_core::port::{PAGE_MAX, PortError};
+use windlass_core::port::PortError;
 use windlass_core::stage::Action;
 use windlass_core::task::status::TaskStatus;
 use windlass_core::task::{Cause, Hold, Task};
@@ -208,9 +207,7 @@ impl Engine {
     async fn plan_running(&self, id: &PlanId, active: u32) -> Result<String, Error> {
         let paused = self.tasks_of(id, &[TaskStatus::Paused]).await?;
         let approvals = paused.iter().filter(|row| cause(&row.task) == Some(Cause::Approval)).count();
-        let statuses = [TaskStatus::Running, TaskStatus::RollingBack].into_iter().collect();
-        let filter = Filter::Tasks { plan: Some(id.clone()), tenant: None, statuses, interrupted: true };
-        let interrupted = self.list(&filter, None, PAGE_MAX).await?.items.len();
+        let interrupted = self.interrupted_of(id).await?;
         Ok(format!(
             "{active} tasks have not ended: {interrupted} interrupted, {approvals} wait for an approval, {} paused otherwise",
             paused.len() - approvals

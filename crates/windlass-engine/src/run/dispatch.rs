@@ -24,6 +24,7 @@ use windlass_core::time::Ms;
 use super::attempt::Attempt;
 use super::work::Job;
 use crate::command::ROUNDS_MAX;
+use crate::query::pulse::Part;
 use crate::shared::{Counts, Shared, locked};
 
 /// What the dispatcher is told.
@@ -67,6 +68,7 @@ const LOCKED_MS: u64 = 15_000;
 pub(crate) async fn dispatch(engine: Arc<Shared>) {
     let mut mark = Mark::default();
     while !engine.is_stopping() {
+        engine.rounds.came(Part::Dispatch);
         let room = (engine.options.tasks_max as usize).saturating_sub(locked(&engine.running).len());
         if room == 0 {
             engine.queue.wake.notified().await;

@@ -12,6 +12,7 @@ use windlass_core::port::{BATCH_MAX, PAGE_MAX, PortError, Refusal};
 use windlass_core::task::status::TaskStatus;
 
 use super::dispatch::pause;
+use crate::query::pulse::Part;
 use crate::shared::{Counts, Shared, locked};
 
 /// Gives back the locks of tasks that have ended here, many at once.
@@ -33,6 +34,7 @@ pub(crate) async fn tidy(engine: Arc<Shared>) {
     let renew = Duration::from_millis(engine.options.lock_renew_ms);
     let mut due = Instant::now() + renew;
     while !engine.is_stopping() {
+        engine.rounds.came(Part::Janitor);
         pause(engine.options.janitor_ms.min(engine.options.lock_renew_ms)).await;
         let mut done = engine.purge().await;
         // What has a store of its own does not wait for the others.

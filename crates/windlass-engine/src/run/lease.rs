@@ -13,6 +13,7 @@ use windlass_core::task::Control;
 
 use super::dispatch::pause;
 use crate::bus::News;
+use crate::query::pulse::Part;
 use crate::shared::{Counts, Shared, locked};
 
 /// How soon a store that does not answer is asked again.
@@ -24,6 +25,7 @@ const LOOK_MS: u64 = 20;
 pub(crate) async fn keep(engine: Arc<Shared>) {
     let mut due = Instant::now();
     loop {
+        engine.rounds.came(Part::Lease);
         let whole = Instant::now() >= due;
         let ok = beat(&engine, whole).await;
         if whole && ok {

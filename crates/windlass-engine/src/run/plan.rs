@@ -19,6 +19,7 @@ use windlass_core::task::status::{Statuses, TaskStatus};
 use super::dispatch::pause;
 use crate::command::plan::Sweep;
 use crate::error::Error;
+use crate::query::pulse::Part;
 use crate::shared::{Counts, Shared, locked};
 
 /// The stage a task is in, or would be in next.
@@ -32,6 +33,7 @@ pub(crate) async fn conduct(engine: Arc<Shared>) {
     let scan = Duration::from_millis(engine.options.scan_ms);
     let mut due = Instant::now();
     while !engine.is_stopping() {
+        engine.rounds.came(Part::Conduct);
         let touched = std::mem::take(&mut *locked(&engine.touched));
         let mut done = engine.settle(touched.iter().cloned().collect()).await;
         if done.is_err() {

@@ -83,6 +83,11 @@ impl Attempt {
                 Err(trouble) => trouble,
             };
             tried += 1;
+            // Nobody waits for its job any more; the next try finds it ended.
+            if let Some(job) = stop.left() {
+                // On the heap: a task that only waits needs no room for it.
+                Box::pin(self.engine.actions.abandon(job)).await;
+            }
             let failure = self.failure(trouble.kind, &trouble.message, at);
             let delay = stage.retry.delay_ms(tried, self.engine.jitter()).filter(|_| trouble.again);
             let Some(delay) = delay else { return Ok(Ran::Failed(failure)) };

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::fence::Fence;
+use windlass_core::id::JobId;
 use windlass_core::json::Json;
 use windlass_core::stage::Action;
 use windlass_core::trigger::target::Call;
@@ -105,7 +106,7 @@ impl Actions {
             Action::Sleep(it) => Box::pin(sleep::run(it.for_ms, stop)),
             Action::Approval(it) => Box::pin(ready(approval::run(it, &templates.over(&told)))),
             Action::Job(it) => {
-                Box::pin(async move { job::run(queues.as_ref(), it, &told, templates.over(&told)).await })
+                Box::pin(async move { job::run(queues.as_ref(), it, &told, templates.over(&told), stop).await })
             }
             Action::Http(it) => {
                 Box::pin(async move { http::run(web, secrets, it, &told, templates.over(&told)).await })
@@ -116,6 +117,13 @@ impl Actions {
             Action::Exec(it) => {
                 Box::pin(async move { exec::run(programs, secrets, it, &told, templates.over(&told)).await })
             }
+        }
+    }
+
+    /// The time of a stage that waits for this job is over.
+    pub(crate) async fn abandon(&self, job: JobId) {
+        if let Some(queues) = &self.queues {
+            job::abandon(queues, job).await;
         }
     }
 

@@ -1,11 +1,14 @@
 //! A job on a queue, and its result: how a worker in any language is a stage.
 
+use std::time::Duration;
+
 use windlass_core::failure::FailureKind;
+use windlass_core::id::JobId;
 use windlass_core::job::{JobStatus, NewJob};
 use windlass_core::stage;
 
 use super::template::Rendering;
-use super::{Ended, Told, Trouble};
+use super::{Ended, Told, Trouble, Yield};
 use crate::command::Caller;
 use crate::error::Error;
 use crate::job::handle::{JobFailed, outcome};
@@ -16,6 +19,7 @@ pub(super) async fn run(
     job: &stage::Job,
     told: &Told,
     rendering: Rendering<'_>,
+    stop: &mut Yield,
 ) -> Result<Ended, Trouble> {
     let queues = queues.ok_or_else(|| Trouble::hopeless(FailureKind::Stage, NO_STORE))?;
     let payload = rendering.json("payload", &job.payload)?;
@@ -25,7 +29,17 @@ pub(super) async fn run(
     // The same stage with the same payload is the same job, also after a crash; another payload is another job.
     let key = format!("{}/{:016x}", told.idempotency_key(), new.digest());
     let handle = given(queues, new, &key).await.map_err(trouble)?;
-    match handle.wait(None).await.map_err(trouble)? {
+    stop.job = Some(handle.id());
+    let waited = tokio::select! { biased;
+        waited = handle.wait(None) => waited,
+        () = stop.unwanted() => {
+            abandon(queues, handle.id()).await;
+            stop.job = None;
+            return Ok(Ended::Yielded);
+        }
+    };
+    stop.job = None;
+    match waited.map_err(trouble)? {
         Waited::Ended(job) => match outcome(&job) {
             Ok(result) => Ok(Ended::Done(Some(result))),
             Err(failed @ JobFailed::Cancelled) => {
@@ -34,6 +48,21 @@ pub(super) async fn run(
             Err(failed) => Err(Trouble::stage(format!("job {}: {failed}", job.id))),
         },
         Waited::TimedOut => Err(Trouble::stage("the job did not end".to_owned())),
+    }
+}
+
+/// How long the store has to take a cancellation that nobody waits for.
+const ABANDON: Duration = Duration::from_secs(5);
+
+/// Nobody wants a stage's job any more: it is cancelled if it can be. If that is not heard, it goes on, and nobody minds
+/// its result.
+pub(super) async fn abandon(queues: &Queues, job: JobId) {
+    let Ok(by) = crate::ENGINE.parse() else { return };
+    let caller = Caller::new(by);
+    match tokio::time::timeout(ABANDON, queues.cancel(job, &caller)).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(why)) => tracing::warn!(%job, %why, "a job that nobody waits for goes on"),
+        Err(_) => tracing::warn!(%job, "a job that nobody waits for goes on: the store does not answer"),
     }
 }
 

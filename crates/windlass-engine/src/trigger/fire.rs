@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use windlass_core::id::{PlanId, PlanName};
 use windlass_core::job::{NewJob, When};
 use windlass_core::plan::PlanStatus;
 use windlass_core::plan::file::{self, Format};
@@ -16,7 +17,7 @@ use windlass_core::trigger::{Made, Overlap, Trigger};
 
 use crate::command::plan::Verb as PlanVerb;
 use crate::command::task::{Order, Which};
-use crate::command::{Caller, IdempotencyKey};
+use crate::command::{Caller, IdempotencyKey, hash};
 use crate::error::Error;
 use crate::shared::Shared;
 
@@ -65,9 +66,18 @@ pub(super) async fn fire(shared: &Arc<Shared>, trigger: &Trigger) -> Result<Made
             if trigger.spec.overlap == Overlap::Skip {
                 overlaps(shared, trigger).await?;
             }
-            let file = file::parse(plan.as_str(), Format::Json).map_err(|bad| NotFired::Failed(bad.to_string()))?;
-            let created = shared.create(&file, true, &caller(trigger)?).await?;
-            Ok(Made::Plan(created.plan))
+            let mut file = file::parse(plan.as_str(), Format::Json).map_err(|bad| NotFired::Failed(bad.to_string()))?;
+            if file.id.is_some() {
+                return Ok(Made::Plan(shared.create(&file, true, &caller(trigger)?).await?.plan));
+            }
+            let id = plan_id(&file.name, &trigger.key())?;
+            file.id = Some(id.clone());
+            match shared.create(&file, true, &caller(trigger)?).await {
+                Ok(created) => Ok(Made::Plan(created.plan)),
+                // The idempotency key is forgotten after a day; the plan is not, and this is its id.
+                Err(Error::Store(Refusal::Exists(_))) => Ok(Made::Plan(id)),
+                Err(error) => Err(error.into()),
+            }
         }
         Target::Operation(operation) => operate(shared, operation, &caller(trigger)?).await.map(Made::Operation),
         Target::Http(call) => {
@@ -77,6 +87,17 @@ pub(super) async fn fire(shared: &Arc<Shared>, trigger: &Trigger) -> Result<Made
         }
     }
 }
+
+/// The plan that an occurrence makes, by its name and a number that stands for the trigger and the time.
+fn plan_id(name: &PlanName, key: &str) -> Result<PlanId, Error> {
+    let (number, _) = hash(&[key]);
+    let name: String = name.as_str().chars().take(PLAN_NAME_CHARS).collect();
+    let text = format!("{name}-{number:016x}");
+    text.parse().map_err(|_| Error::Invalid(format!("{text} is no plan id")))
+}
+
+/// So much of a plan's name is in the id of one that a trigger makes: the tasks' ids must fit too.
+const PLAN_NAME_CHARS: usize = 32;
 
 /// Refuses to fire while the plan of the last occurrence is active.
 async fn overlaps(shared: &Shared, trigger: &Trigger) -> Result<(), NotFired> {

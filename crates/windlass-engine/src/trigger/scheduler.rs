@@ -17,6 +17,7 @@ use windlass_core::trigger::rules::{self, Judged, Outcome};
 use windlass_core::trigger::{Made, Trigger, TriggerStatus};
 
 use super::fire::{self, NotFired};
+use crate::query::pulse::Part;
 use crate::shared::{Shared, locked};
 use crate::watched::Watched;
 
@@ -48,6 +49,7 @@ pub(crate) async fn schedule(shared: Arc<Shared>, port: Arc<dyn Triggers>) {
     shared.spawn(watch(Arc::clone(&desk)));
     shared.spawn(renew(Arc::clone(&desk)));
     while !shared.is_stopping() {
+        shared.rounds.came(Part::Scheduler);
         // A stop waits until what is claimed here was handed over or back.
         desk.count(1);
         let looked = desk.look().await;

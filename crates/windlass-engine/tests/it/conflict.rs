@@ -11,7 +11,7 @@ use windlass_core::task::status::TaskStatus;
 use windlass_engine::command::plan::Verb;
 use windlass_engine::{Error, Options};
 
-use crate::world::{World, by, calm, file, nth, of, order, plan, plan_of, refused, retry, until};
+use crate::world::{World, brief, by, calm, file, nth, of, order, plan, plan_of, refused, retry, until};
 
 /// A plan that holds acme in its first stage.
 async fn holding(options: Options) -> (World, PlanId) {
@@ -105,12 +105,12 @@ async fn a_plan_that_refuses_conflicts_does_not_start_and_names_the_holders() {
 }
 
 #[tokio::test]
-async fn a_lock_that_an_ended_task_left_behind_is_in_nobodys_way() {
+async fn a_lock_younger_than_its_tasks_end_is_somebodys_who_is_about_to_begin() {
     let world = World::new().await;
     let first = world.start(&plan(1, &["acme"])).await;
     world.until_plan(&first, PlanStatus::Completed).await;
     until("the lock is given back", async || world.view("acme").await.lock.is_none()).await;
-    // As a crash between the task's end and the lock's would: the lock is there, under the task's fence.
+    // As somebody who retries the task, and has not written yet that it begins.
     let fence = world.view("acme").await.task.fence;
     let (tenant, task) = ("acme".parse().unwrap(), nth_id(&first));
     let want = Acquire { tenant, plan: first.clone(), task, ttl_ms: 100_000 };
@@ -134,6 +134,37 @@ async fn a_crash_between_a_tasks_end_and_its_locks_end_does_not_skip_the_next_ta
     assert_eq!(world.view("acme").await.lock, None, "it is nobody's");
     let second = world.start(&plan_of("on_conflict: refuse", &["c"], &["acme"])).await;
     world.until_plan(&second, PlanStatus::Completed).await;
+}
+
+#[tokio::test]
+async fn a_lock_that_an_ended_task_left_behind_is_given_back() {
+    let (world, flaky) = World::flaky(Options { janitor_ms: 20, lock_renew_ms: 20, ..calm() }).await;
+    flaky.keep_locks(true);
+    let id = world.start(&plan(1, &["acme"])).await;
+    world.until_plan(&id, PlanStatus::Completed).await;
+    until("a release was asked for", async || flaky.releases() > 0).await;
+    let tenant = ["acme".parse().unwrap()];
+    assert!(world.locks.load(&tenant).await.unwrap()[0].holder.is_some(), "it was left behind");
+    flaky.keep_locks(false);
+    until("it is given back", async || world.locks.load(&tenant).await.unwrap()[0].holder.is_none()).await;
+}
+
+#[tokio::test]
+async fn a_lock_is_renewed_while_its_task_runs_and_by_any_instance_while_it_is_paused() {
+    let options = Options { lock_ms: 20_000, lock_renew_ms: 50, janitor_ms: 50, ..brief() };
+    let mut world = World::with(options).await;
+    world.script.shut("acme/a");
+    world.start(&plan(2, &["acme"])).await;
+    world.script.entered("acme/a").await;
+    let ends = async |world: &World| world.view("acme").await.lock.unwrap().until;
+    let first = ends(&world).await;
+    until("it is renewed while the task runs", async || ends(&world).await > first).await;
+    world.pause("acme").await.unwrap();
+    world.script.let_go("acme/a");
+    world.until_task("acme", TaskStatus::Paused).await;
+    world.crash().await;
+    let before = ends(&world).await;
+    until("another instance renews it", async || ends(&world).await > before).await;
 }
 
 #[tokio::test]

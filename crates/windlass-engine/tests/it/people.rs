@@ -8,7 +8,7 @@ use windlass_core::task::command::{Command, RetryFrom};
 use windlass_core::task::status::TaskStatus;
 use windlass_engine::command::task::Which;
 
-use crate::world::{World, by, nth, of, order, plan, plan_of, refused, retry};
+use crate::world::{World, by, nth, of, order, plan, plan_of, refused, retry, until};
 
 const APPROVAL: &str = "{ name: ok, approval: { message: 'go on with {{ tenant }}?' } }";
 const NAP: &str = "{ name: nap, sleep: 1h }";
@@ -317,6 +317,22 @@ async fn a_back_off_is_passed_over() {
     world.task("acme", Command::SkipStage(None)).await.unwrap();
     world.until_plan(&id, PlanStatus::Completed).await;
     assert_eq!(world.script.take(), ["acme/a/1 \"new\"", "acme/b/1 \"new\"", "acme/c/1 \"new\""]);
+}
+
+/// Lists come in pages of a thousand; what is counted is counted over all of them.
+#[tokio::test]
+async fn why_counts_every_task_of_a_large_plan() {
+    let world = World::new().await;
+    let tenants: Vec<_> = (0..1_100).map(|i| format!("t{i}")).collect();
+    let tenants: Vec<_> = tenants.iter().map(String::as_str).collect();
+    let id = world.start(&plan_of("max_concurrency: 1100", &[APPROVAL], &tenants)).await;
+    until("every task waits for a person", async || world.engine.rests(&id).await.unwrap()).await;
+    let why = world.engine.why_plan(&id).await.unwrap();
+    assert!(
+        why.text.contains("1100 tasks have not ended: 0 interrupted, 1100 wait for an approval, 0 paused"),
+        "{why:?}"
+    );
+    assert_eq!(world.engine.tasks_of(&id, &TaskStatus::ALL).await.unwrap().len(), 1_100);
 }
 
 #[tokio::test]

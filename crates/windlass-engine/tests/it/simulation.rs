@@ -9,8 +9,12 @@ mod net;
 mod people;
 mod plans;
 mod spoil;
+mod spoil_works;
 mod truth;
+mod wants;
+mod wires;
 mod witness;
+mod works;
 mod world;
 
 use std::collections::BTreeMap;
@@ -21,12 +25,19 @@ use world::World;
 /// Seeds, unless somebody says otherwise.
 const SEEDS: u64 = 10_000;
 /// Seeds in which a broken rule is noticed, at the latest.
-const SPOILED_SEEDS: u64 = 400;
+const SPOILED_SEEDS: usize = 400;
 /// They are shared out, so that they run beside each other.
 const PARTS: u64 = 8;
 
+/// Every so many seeds of a share there are jobs and triggers too.
+const WORKS: u64 = 5;
+
+fn has_works(seed: u64) -> bool {
+    (seed / PARTS).is_multiple_of(WORKS)
+}
+
 /// What must have happened in every share of the seeds, or the promises were not put to the test.
-const SEEN: [&str; 34] = [
+const SEEN: [&str; 46] = [
     "PlanCreated",
     "PlanStarted",
     "PlanPaused",
@@ -61,6 +72,18 @@ const SEEN: [&str; 34] = [
     "the target refused",
     "a stale fence was refused",
     "a repeat was known again",
+    "a job was delivered",
+    "a job was delivered again",
+    "a job was completed",
+    "a job failed",
+    "a job was handed back",
+    "a job was cancelled",
+    "a job was requeued",
+    "a late answer was refused",
+    "an occurrence was claimed",
+    "an occurrence made a job",
+    "an occurrence met the job it had made",
+    "a trigger made a plan",
 ];
 
 /// What one seed came to.
@@ -79,7 +102,10 @@ fn run(seed: u64, told: bool, spoiled: Option<Rule>) -> Outcome {
         world.storm().await;
         world.calm_down().await;
         if !world.truth.is_wrong() {
-            world.end().await;
+            match world.works {
+                true => world.works_end().await,
+                false => world.end().await,
+            }
         }
         world.end_all();
         let counts = std::mem::take(&mut world.truth.facts().counts);
@@ -146,9 +172,13 @@ fn the_same_seed_is_the_same_story() {
 
 #[test]
 fn a_store_that_breaks_a_rule_is_found_out() {
-    let rules = [Rule::Fence, Rule::Repeat, Rule::Lives, Rule::Release, Rule::Slots, Rule::Progress];
-    for rule in rules {
-        let found = (0..SPOILED_SEEDS).find_map(|seed| run(seed, false, Some(rule)).wrong.map(|wrong| (seed, wrong)));
+    let plans = [Rule::Fence, Rule::Repeat, Rule::Lives, Rule::Release, Rule::Slots, Rule::Progress];
+    let works = [Rule::Answer, Rule::Claim, Rule::Occurrence, Rule::Job];
+    let rules = plans.map(|rule| (rule, false)).into_iter().chain(works.map(|rule| (rule, true)));
+    for (rule, of_works) in rules {
+        let seeds = (0..).filter(|seed| has_works(*seed) == of_works).take(SPOILED_SEEDS);
+        let mut found = seeds.filter_map(|seed| run(seed, false, Some(rule)).wrong.map(|wrong| (seed, wrong)));
+        let found = found.next();
         match found {
             Some((seed, wrong)) => println!("without {rule:?}, seed {seed}: {wrong}"),
             None => panic!("{rule:?} is broken, and nobody noticed in {SPOILED_SEEDS} seeds"),

@@ -91,7 +91,7 @@ pub fn run(
             report.add(bench.waiting().await?);
         }
         if wanted(MANY) {
-            report.add(bench.many().await?);
+            bench.many().await?.into_iter().for_each(|row| report.add(row));
         }
         if wanted(BLOCKED) {
             bench.blocked().await?.into_iter().for_each(|row| report.add(row));

@@ -1,5 +1,7 @@
 //! `windlass bench triggers`: what is due among many that are not, through the port, on any store.
 
+mod delay;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +16,7 @@ use windlass_core::trigger::{Made, Trigger, TriggerSpec};
 
 use super::store::Report;
 use super::{Row, Timer, limit};
-use crate::open::{StoreUrl, open};
+use crate::open::{StoreUrl, Stores, open};
 use crate::settings::Settings;
 
 /// How much to measure.
@@ -26,22 +28,30 @@ pub struct Scale {
     pub fired: u32,
     /// How often a scan is repeated.
     pub scans: u32,
+    /// For how many seconds a thousand fall due each second.
+    pub delay_s: u32,
     /// How long a raw limit is measured.
     pub run: Duration,
 }
 
 impl Scale {
     /// What figures are quoted from.
-    pub const FULL: Scale =
-        Scale { stored: [10_000, 100_000, 1_000_000], fired: 200_000, scans: 200, run: Duration::from_secs(3) };
+    pub const FULL: Scale = Scale {
+        stored: [10_000, 100_000, 1_000_000],
+        fired: 200_000,
+        scans: 200,
+        delay_s: 10,
+        run: Duration::from_secs(3),
+    };
     /// A look.
     pub const QUICK: Scale =
-        Scale { stored: [2_000, 5_000, 10_000], fired: 5_000, scans: 20, run: Duration::from_millis(200) };
+        Scale { stored: [2_000, 5_000, 10_000], fired: 5_000, scans: 20, delay_s: 1, run: Duration::from_millis(200) };
 }
 
 const SCAN: &str = "due scan of 1,000";
 const CLAIM: &str = "claim of 1,000";
 const FIRED: &str = "claimed and completed";
+const DELAY: &str = "firing delay";
 
 /// Claims that are measured at each size.
 const CLAIMS: u32 = 10;
@@ -67,8 +77,9 @@ pub fn run(
     report.add(Row { bench: "triggers", ..raw.clone() });
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let triggers = open(url, settings).await?.triggers;
-        let mut bench = Bench { url, scale, triggers, stored: 0, base: Ms::ZERO, raw };
+        let stores = open(url, settings).await?;
+        let triggers = Arc::clone(&stores.triggers);
+        let mut bench = Bench { url, scale, stores, triggers, stored: 0, base: Ms::ZERO, raw };
         let measured = bench.all(only, &mut report).await;
         bench.clear(folder.path()).await?;
         measured
@@ -79,6 +90,7 @@ pub fn run(
 struct Bench<'a> {
     url: &'a StoreUrl,
     scale: Scale,
+    stores: Stores,
     triggers: Arc<dyn Triggers>,
     stored: u32,
     /// When it began, by the store's clock.
@@ -110,6 +122,9 @@ impl Bench<'_> {
         }
         if wanted(FIRED) {
             report.add(self.fire().await?);
+        }
+        if wanted(DELAY) {
+            report.add(self.delay().await?);
         }
         Ok(())
     }

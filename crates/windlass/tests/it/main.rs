@@ -7,6 +7,7 @@
 )]
 
 mod bench;
+mod demo;
 mod examples;
 mod kill_points;
 mod plan;
@@ -15,6 +16,8 @@ mod readme;
 #[path = "../../../windlass-store-postgres/tests/it/server.rs"]
 mod server;
 mod stopped_holder;
+mod transcript;
+mod up;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

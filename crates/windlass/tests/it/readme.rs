@@ -1,8 +1,15 @@
 //! What the README tells people to type works, read from its text.
 
 use std::process::Command;
+use std::time::Duration;
 
-use super::{root, text};
+use rustix::process::Signal;
+
+use super::demo::{Talker, Town};
+use super::{root, setting, transcript};
+
+/// The release may have to be built first.
+const BUILT_WITHIN: Duration = Duration::from_secs(20 * 60);
 
 /// Every block of this language, in order.
 fn blocks<'a>(readme: &'a str, language: &str) -> Vec<&'a str> {
@@ -18,25 +25,40 @@ fn commands(readme: &str) -> Vec<String> {
 
 /// This test is part of what that command runs.
 const TEST_COMMAND: &str = "cargo xtask test";
+const DEMO_COMMAND: &str = "cargo run --release -- demo";
 
 #[test]
 fn the_readme_has_one_command_to_run_it_and_one_to_test_it() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    assert_eq!(commands(&readme), ["cargo run --release -- bench store --quick", TEST_COMMAND]);
+    assert_eq!(commands(&readme), [DEMO_COMMAND, TEST_COMMAND]);
 }
 
 #[test]
-fn every_command_of_the_readme_works() {
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let commands = commands(&readme);
-    assert!(commands.iter().any(|command| command == TEST_COMMAND), "the README has no test command: {commands:?}");
-    let others: Vec<_> = commands.iter().filter(|command| *command != TEST_COMMAND).collect();
-    assert!(!others.is_empty(), "the README has nothing to run");
-    for command in others {
-        let output = Command::new("sh").args(["-euc", command]).current_dir(root()).output().unwrap();
-        let (out, err) = (text(&output.stdout), text(&output.stderr));
-        assert!(output.status.success(), "{command}\n{out}\n{err}");
-        assert!(!out.trim().is_empty(), "{command} prints nothing");
+fn the_first_command_of_the_readme_runs_a_plan_until_it_waits_for_a_person() {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("exec {DEMO_COMMAND}")]).current_dir(root());
+    // On a port that is free here.
+    let process = Talker::start(command.env("WINDLASS_SERVER_LISTEN", "127.0.0.1:0"));
+    let mut town = Town::of(process, BUILT_WITHIN);
+    town.settled();
+    assert!(town.ask(&["inbox"]).len() > 2);
+    assert!(town.process.end(Signal::TERM).success());
+}
+
+#[test]
+fn the_walk_of_the_readme_prints_what_it_says() {
+    let path = root().join("README.md");
+    let readme = std::fs::read_to_string(&path).unwrap();
+    let walk = blocks(&readme, "console");
+    let [walk] = walk.as_slice() else { panic!("one walk, not {}", walk.len()) };
+    let dir = tempfile::tempdir().unwrap();
+    let mut town = Town::demo(dir.path());
+    town.settled();
+    let now = transcript::typed(&town, walk);
+    if setting("WINDLASS_BLESS").is_some() {
+        std::fs::write(&path, readme.replace(*walk, &now)).unwrap();
+    } else {
+        assert!(*walk == now, "the README says\n{walk}\nand this is printed\n{now}");
     }
 }
 

@@ -1,11 +1,12 @@
 //! The name somebody probably meant.
 
 /// Longer texts are no typing errors of ours, and comparing them would cost.
-const CHARS_MAX: usize = 40;
+const CHARS_MAX: usize = 64;
 
 /// The known name with the fewest letters changed, if about a third of it at most. Capitals, `-` and
 /// `_` make no difference.
-pub(crate) fn nearest<'k>(written: &str, known: &[&'k str]) -> Option<&'k str> {
+#[must_use]
+pub fn nearest<'k>(written: &str, known: &[&'k str]) -> Option<&'k str> {
     let written = plain(written);
     if written.len() > CHARS_MAX {
         return None;

@@ -1,6 +1,7 @@
 //! The queues of a worker: what waits here of each, how much runs, and how much more of it fits.
 
 use std::collections::{HashSet, VecDeque};
+use std::time::Duration;
 
 use tokio::time::Instant;
 use windlass_core::fence::Fence;
@@ -18,6 +19,10 @@ pub(super) struct Place {
     /// Claimed and not begun, each with when it came.
     pub(super) waiting: VecDeque<(Job, Instant)>,
     pub(super) running: u32,
+    /// How many are claimed ahead, at the pace of late.
+    ahead: u32,
+    /// One that began waited long here, compared with the store.
+    pub(super) slow: bool,
     /// There may be work in the store.
     pub(super) look: bool,
 }
@@ -29,7 +34,34 @@ impl Place {
 
     fn free(&self) -> u32 {
         let taken = self.running.saturating_add(u32::try_from(self.waiting.len()).unwrap_or(u32::MAX));
-        self.lane.concurrency.saturating_add(self.lane.prefetch).saturating_sub(taken)
+        self.lane.concurrency.saturating_add(self.ahead).saturating_sub(taken)
+    }
+
+    /// The store is asked. What waits long here could begin elsewhere.
+    pub(super) fn asks(&mut self) {
+        if std::mem::take(&mut self.slow) {
+            self.ahead /= 2;
+        }
+    }
+
+    /// The store gave all that was asked for, and before it came handlers had nothing left to do: more is claimed ahead.
+    pub(super) fn gave_all(&mut self) {
+        if self.waiting.is_empty() && self.has_slot() {
+            self.ahead = self.ahead.saturating_mul(2).max(1).min(self.lane.prefetch);
+        }
+    }
+
+    /// What has waited so long goes back; as many as run stay, they begin soon.
+    pub(super) fn hand_back(&mut self, long: Duration) -> Vec<Job> {
+        let mut back = Vec::new();
+        while self.waiting.len() > self.lane.concurrency as usize
+            && self.waiting.back().is_some_and(|(_, since)| since.elapsed() >= long)
+            && let Some((job, _)) = self.waiting.pop_back()
+        {
+            self.ahead = 0;
+            back.push(job);
+        }
+        back
     }
 }
 
@@ -50,6 +82,8 @@ pub(super) fn places(lanes: Vec<Lane>) -> Result<Vec<Place>, Error> {
         )));
     }
     let place = |lane: Lane| Place {
+        ahead: lane.prefetch.min(lane.concurrency.max(1)),
+        slow: false,
         lane: Lane { concurrency: lane.concurrency.max(1), ..lane },
         waiting: VecDeque::new(),
         running: 0,

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use windlass_core::id::JobId;
 use windlass_core::job::rules::Outcome;
 use windlass_core::job::{JobError, JobStatus, NewJob};
 use windlass_core::json::Json;
 use windlass_core::port::lock::Force;
-use windlass_core::task::command::RetryFrom;
+use windlass_core::task::Cause;
+use windlass_core::task::command::{Command, RetryFrom};
 use windlass_core::task::status::TaskStatus;
 use windlass_engine::job::worker::{Failed, Told};
 use windlass_engine::job::{Queues, Waited};
@@ -154,6 +156,53 @@ async fn a_cancelled_job_fails_its_stage_and_a_retry_takes_another() {
     until(&engine, TaskStatus::Completed).await;
     assert_eq!((runs.load(Ordering::SeqCst), yard.list(&[]).await.len()), (1, 2));
     engine.kill();
+}
+
+/// The one job of a stage that nobody works on yet.
+async fn submitted(yard: &Yard) -> JobId {
+    loop {
+        match yard.list(&[JobStatus::Pending]).await.first() {
+            Some(job) => return job.id,
+            None => pass(10).await,
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_cancelled_takes_its_job_along() {
+    let yard = Yard::new(options());
+    let engine = engine(&yard, &yard.queues).await;
+    start(&engine, &[STAGE], &["acme"]).await;
+    let job = submitted(&yard).await;
+    engine.task(&order(of("acme"), Command::Pause(Cause::Person)), &by("bob")).await.unwrap();
+    pass(1_000).await;
+    assert_eq!(yard.stored(job).await.status, JobStatus::Pending, "a pause waits for it");
+    engine.task(&order(of("acme"), Command::Cancel(Cause::Person)), &by("bob")).await.unwrap();
+    until(&engine, TaskStatus::Cancelled).await;
+    assert_eq!(yard.stored(job).await.status, JobStatus::Cancelled);
+    engine.kill();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stage_whose_time_is_over_takes_its_job_along() {
+    let yard = Yard::new(options());
+    let engine = engine(&yard, &yard.queues).await;
+    start(&engine, &[&STAGE.replace(" } } }", " } }, timeout: 2s }")], &["acme"]).await;
+    let job = submitted(&yard).await;
+    until(&engine, TaskStatus::Failed).await;
+    assert_eq!(yard.stored(job).await.status, JobStatus::Cancelled);
+    engine.kill();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_leaves_the_job_to_whoever_goes_on() {
+    let yard = Yard::new(options());
+    let queues = yard.elsewhere(options());
+    let engine = engine(&yard, &queues).await;
+    start(&engine, &[STAGE], &["acme"]).await;
+    let job = submitted(&yard).await;
+    engine.stop().await;
+    assert_eq!(yard.stored(job).await.status, JobStatus::Pending);
 }
 
 #[tokio::test(start_paused = true)]

@@ -121,6 +121,9 @@ pub(crate) struct Port {
     submits_take_ms: AtomicU64,
     /// How long answers to what people ask are on their way.
     asks_take_ms: AtomicU64,
+    /// How long turns are on their way, and how many there were.
+    turns_take_ms: AtomicU64,
+    turns: AtomicU32,
     submits: AtomicU32,
     /// Jobs that were read.
     loads: AtomicU32,
@@ -146,6 +149,8 @@ impl Port {
             lost: AtomicU32::new(0),
             submits_take_ms: AtomicU64::new(0),
             asks_take_ms: AtomicU64::new(0),
+            turns_take_ms: AtomicU64::new(0),
+            turns: AtomicU32::new(0),
             submits: AtomicU32::new(0),
             loads: AtomicU32::new(0),
             rough: Mutex::new(None),
@@ -220,6 +225,14 @@ impl Port {
         self.asks_take_ms.store(ms, Ordering::SeqCst);
     }
 
+    pub(crate) fn turns_take(&self, ms: u64) {
+        self.turns_take_ms.store(ms, Ordering::SeqCst);
+    }
+
+    pub(crate) fn turns(&self) -> u32 {
+        self.turns.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn submits(&self) -> u32 {
         self.submits.load(Ordering::SeqCst)
     }
@@ -250,6 +263,9 @@ impl Jobs for Port {
     }
 
     async fn turn(&self, turns: &[Turn]) -> Result<Vec<Turned>, PortError> {
+        // sleep: the way is what the test is about.
+        tokio::time::sleep(Duration::from_millis(self.turns_take_ms.load(Ordering::SeqCst))).await;
+        self.turns.fetch_add(1, Ordering::SeqCst);
         let answer = match self.spoiled.load(Ordering::SeqCst) {
             true => {
                 let turns = self.spoil(turns).await;

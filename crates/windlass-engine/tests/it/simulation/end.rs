@@ -226,7 +226,7 @@ impl World {
     }
 
     /// Every plan has a name of its own here, so two of one name were made by one request.
-    fn names_are_used_once(&self) {
+    pub(super) fn names_are_used_once(&self) {
         let names: Vec<_> = self.truth.facts().plans.values().map(|plan| plan.name.clone()).collect();
         let twice = names.iter().find(|name| names.iter().filter(|other| other == name).count() > 1);
         if let Some(name) = twice {

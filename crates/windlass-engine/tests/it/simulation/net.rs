@@ -53,7 +53,7 @@ pub(super) struct Way {
 }
 
 /// What becomes of one call.
-struct Fate {
+pub(super) struct Fate {
     before_ms: u64,
     after_ms: u64,
     arrives: bool,
@@ -61,7 +61,7 @@ struct Fate {
 }
 
 impl Fate {
-    fn is_smooth(&self) -> bool {
+    pub(super) fn is_smooth(&self) -> bool {
         self.before_ms == 0 && self.after_ms == 0 && self.arrives && self.answered
     }
 }
@@ -101,7 +101,7 @@ impl Way {
         }
     }
 
-    fn fate(&self) -> Fate {
+    pub(super) fn fate(&self) -> Fate {
         let weather = *self.weather.lock().unwrap();
         let mut dice = self.dice.lock().unwrap();
         let mut slow = || match weather.slow_ms > 0 && dice.u32(..1_000) < weather.slow {
@@ -132,7 +132,7 @@ pub(super) struct Net {
 
 impl Net {
     /// Carries a call. One that is under way when its instance dies may still arrive.
-    async fn carry<T: Send + 'static>(
+    pub(super) async fn carry<T: Send + 'static>(
         &self,
         fate: Fate,
         call: impl Future<Output = Result<T, PortError>> + Send + 'static,
@@ -168,6 +168,7 @@ macro_rules! call {
         $net.carry(fate, async move { $port::$method(&to, $($lent),*).await }).await
     }};
 }
+pub(super) use call;
 
 #[async_trait]
 impl State for Net {
@@ -256,7 +257,7 @@ impl Locks for Net {
 
 impl Net {
     /// Waits for a change: nothing is delayed here, but over a way that is not open nothing is heard.
-    async fn wait(&self, changed: impl Future<Output = Result<Mark, PortError>>) -> Result<Mark, PortError> {
+    pub(super) async fn wait<T>(&self, changed: impl Future<Output = Result<T, PortError>>) -> Result<T, PortError> {
         self.way.flow().await;
         if !self.to.truth.may_call("changed") {
             std::future::pending::<()>().await;

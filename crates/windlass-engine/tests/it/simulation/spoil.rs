@@ -30,6 +30,14 @@ pub(super) enum Rule {
     Slots,
     /// What is completed is kept.
     Progress,
+    /// A worker that lost its job is refused.
+    Answer,
+    /// So is a scheduler that lost its occurrence.
+    Claim,
+    /// One (trigger, time) makes one job.
+    Occurrence,
+    /// A job that was taken is there.
+    Job,
 }
 
 /// A store without that rule.

@@ -16,6 +16,7 @@ use windlass_core::task::Task;
 use windlass_engine::stage::Told;
 
 use super::plans::{index_of, is_silent};
+use super::works::Works;
 
 /// Calls in one millisecond beyond which somebody goes round in circles.
 const CALLS_MAX: u32 = 5_000;
@@ -48,6 +49,7 @@ pub(super) struct Facts {
     /// Operations of people and of engines on their behalf that took effect.
     ops: BTreeSet<OpId>,
     quiet: Option<Quiet>,
+    pub(super) works: Works,
     /// Calls in this millisecond.
     calls: (u128, u32),
     /// How often each kind of thing happened.
@@ -99,6 +101,7 @@ impl Truth {
             passed_over: BTreeSet::new(),
             ops: BTreeSet::new(),
             quiet: None,
+            works: Works::default(),
             calls: (0, 0),
             counts: BTreeMap::new(),
         });
@@ -202,6 +205,9 @@ impl Facts {
                 stages: spec.stages.clone(),
             };
             self.plans.insert(put.plan.id.clone(), seen);
+            if matches!(&step.by, Writer::Person(by) if by.as_str().starts_with("trigger:")) {
+                self.count("a trigger made a plan");
+            }
         }
         if let (Writer::Owner { fence, .. }, [put]) = (&step.by, &step.tasks[..]) {
             self.written_under(*fence, &put.task);

@@ -9,8 +9,10 @@ use tokio::time::Instant;
 use windlass_core::by::{By, Reason};
 use windlass_core::id::{InstanceId, TenantId};
 use windlass_core::lock::{Acquire, Held, Holder};
+use windlass_core::port::job::Jobs;
 use windlass_core::port::lock::{Force, Locks, Tenant};
 use windlass_core::port::state::{Beat, Filter, Key, Op, Row, State, Step, Stepped, Take, TaskRow, Which};
+use windlass_core::port::trigger::Triggers;
 use windlass_core::port::{Cursor, Each, Mark, Page, PortError, Refusal};
 use windlass_core::time::Ms;
 
@@ -21,6 +23,8 @@ use super::truth::Truth;
 pub(super) struct Witness {
     pub(super) state: Arc<dyn State>,
     pub(super) locks: Arc<dyn Locks>,
+    pub(super) jobs: Arc<dyn Jobs>,
+    pub(super) triggers: Arc<dyn Triggers>,
     pub(super) truth: Arc<Truth>,
     pub(super) instance: InstanceId,
 }
@@ -137,21 +141,25 @@ fn refused(refusal: &Refusal) -> &'static str {
 
 /// Of what a change is waited for.
 #[derive(Clone, Copy)]
-enum Port {
+pub(super) enum Port {
     State,
     Locks,
+    Jobs,
+    Triggers,
 }
 
 impl Witness {
     /// Waits for a change. The store's own way wakes those who wait in a random order; the bell is rung after
     /// every write, and wakes them in the order in which they came.
-    async fn wait(&self, since: Mark, wait_ms: u64, port: Port) -> Result<Mark, PortError> {
+    pub(super) async fn wait(&self, since: Mark, wait_ms: u64, port: Port) -> Result<Mark, PortError> {
         let end = Instant::now() + Duration::from_millis(wait_ms);
         loop {
             let rung = self.truth.bell.notified();
             let now = match port {
                 Port::State => unconstrained(self.state.changed(since, 0)).await?,
                 Port::Locks => unconstrained(self.locks.changed(since, 0)).await?,
+                Port::Jobs => unconstrained(self.jobs.changed(since, 0)).await?,
+                Port::Triggers => unconstrained(self.triggers.changed(since, 0)).await?,
             };
             if now != since || tokio::time::timeout_at(end, rung).await.is_err() {
                 return Ok(now);
@@ -160,12 +168,12 @@ impl Witness {
     }
 
     /// Something may have changed.
-    fn ring<T>(&self, answer: T) -> T {
+    pub(super) fn ring<T>(&self, answer: T) -> T {
         self.truth.bell.notify_waiters();
         answer
     }
 
-    fn note(&self, what: std::fmt::Arguments<'_>) {
+    pub(super) fn note(&self, what: std::fmt::Arguments<'_>) {
         self.truth.note(format_args!("{} {what}", self.instance));
     }
 }

@@ -9,19 +9,25 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use windlass_core::id::InstanceId;
 use windlass_core::json::Json;
+use windlass_core::port::job::Jobs;
 use windlass_core::port::lock::Locks;
 use windlass_core::port::state::State;
+use windlass_core::port::trigger::Triggers;
 use windlass_core::time::Ms;
+use windlass_engine::job::Queues;
 use windlass_engine::stage::actions::{Actions, Setup};
 use windlass_engine::stage::{Told, Trouble};
 use windlass_engine::{Engine, OnOutage, Options, Parts};
 use windlass_store_embedded::kv::memory::Memory as Kv;
 use windlass_store_embedded::{Clock, Embedded};
 
+use super::has_works;
 use super::net::{Mode, Net, Way, Weather};
 use super::people::{self, Asked, Memory};
 use super::spoil::{Rule, Spoiled};
+use super::spoil_works::SpoiledWorks;
 use super::truth::Truth;
+use super::wants::{self, Wanted};
 use super::witness::Witness;
 
 /// When the world begins, in milliseconds since 1970.
@@ -32,29 +38,35 @@ pub(super) struct World {
     pub(super) truth: Arc<Truth>,
     pub(super) state: Arc<dyn State>,
     pub(super) locks: Arc<dyn Locks>,
+    pub(super) jobs: Arc<dyn Jobs>,
+    pub(super) triggers: Arc<dyn Triggers>,
+    /// Whether there are jobs and triggers too.
+    pub(super) works: bool,
     pub(super) options: Options,
     pub(super) nodes: Vec<Node>,
     pub(super) memory: Arc<Mutex<Memory>>,
     script: Arc<Mutex<Script>>,
     weather: Weather,
     born: u32,
+    pub(super) wanted: Wanted,
 }
 
 /// A running instance.
 pub(super) struct Node {
     pub(super) engine: Engine,
+    pub(super) queues: Option<Queues>,
     pub(super) way: Arc<Way>,
     /// What people asked of it and have no answer to yet.
-    asked: Vec<JoinHandle<()>>,
+    pub(super) asked: Vec<JoinHandle<()>>,
 }
 
 /// How stages go.
-struct Script {
-    dice: fastrand::Rng,
+pub(super) struct Script {
+    pub(super) dice: fastrand::Rng,
     /// Runs in a thousand that fail.
-    fails: u32,
+    pub(super) fails: u32,
     /// How long they take, at most.
-    ms: u64,
+    pub(super) ms: u64,
 }
 
 impl World {
@@ -64,10 +76,15 @@ impl World {
         let began = Instant::now();
         let clock = Clock::new(move || BEGIN_MS * 1_000 + u64::try_from(began.elapsed().as_micros()).unwrap());
         let store = Embedded::inline(Arc::new(Kv::default()), clock).unwrap();
-        let (mut state, mut locks): (Arc<dyn State>, Arc<dyn Locks>) = (Arc::new(store.clone()), Arc::new(store));
+        let (mut state, mut locks): (Arc<dyn State>, Arc<dyn Locks>) =
+            (Arc::new(store.clone()), Arc::new(store.clone()));
+        let mut jobs: Arc<dyn Jobs> = Arc::new(store.clone());
+        let mut triggers: Arc<dyn Triggers> = Arc::new(store);
         if let Some(rule) = spoiled {
             let store = Arc::new(Spoiled { rule, state, locks, ops: AtomicU64::new(0) });
             (state, locks) = (store.clone(), store);
+            let works = Arc::new(SpoiledWorks { rule, jobs, triggers, newest: Mutex::default() });
+            (jobs, triggers) = (works.clone(), works);
         }
         let lock_ms = [120_000, 9_000][dice.usize(..2)];
         let options = Options {
@@ -101,12 +118,16 @@ impl World {
             truth,
             state,
             locks,
+            jobs,
+            triggers,
+            works: has_works(seed),
             options,
             nodes: Vec::new(),
             memory: Arc::default(),
             script: Arc::new(Mutex::new(script)),
             weather,
             born: 0,
+            wanted: Wanted::default(),
         }
     }
 
@@ -116,8 +137,9 @@ impl World {
         let instance: InstanceId = format!("i{}", self.born).parse().unwrap();
         let (truth, way) = (Arc::clone(&self.truth), Arc::new(Way::new(weather, self.dice.u64(..))));
         let (state, locks) = (Arc::clone(&self.state), Arc::clone(&self.locks));
-        let net = Net { to: Witness { state, locks, truth, instance: instance.clone() }, way: Arc::clone(&way) };
-        let net = Arc::new(net);
+        let (jobs, triggers) = (Arc::clone(&self.jobs), Arc::clone(&self.triggers));
+        let to = Witness { state, locks, jobs, triggers, truth, instance: instance.clone() };
+        let net = Arc::new(Net { to, way: Arc::clone(&way) });
         let (truth, script, gate) = (Arc::clone(&self.truth), Arc::clone(&self.script), Arc::clone(&way));
         let mut setup = Setup::default();
         let run = move |told: Told, _: Json| stage(told, Arc::clone(&truth), Arc::clone(&script), Arc::clone(&gate));
@@ -125,24 +147,32 @@ impl World {
         let began = Instant::now();
         // Clocks of machines differ a little.
         let now = self.now().plus(self.dice.u64(..2_000)).minus(1_000);
+        let clock = Arc::new(move || now.plus(u64::try_from(began.elapsed().as_millis()).unwrap()));
+        let queues = self.works.then(|| Queues::start(net.clone(), clock.clone(), wants::options(), self.dice.u64(..)));
         let parts = Parts {
             instance,
             state: net.clone(),
-            locks: net,
-            queues: None,
-            triggers: None,
+            locks: net.clone(),
+            queues: queues.clone(),
+            triggers: self.works.then_some(net as _),
             actions: Actions::new(setup).unwrap(),
-            clock: Arc::new(move || now.plus(u64::try_from(began.elapsed().as_millis()).unwrap())),
+            clock,
             options: self.options.clone(),
             seed: self.dice.u64(..),
         };
         // One that does not reach the store does not begin, and nothing of it stays.
-        let Ok(engine) = Engine::start(parts).await else { return };
+        let Ok(engine) = Engine::start(parts).await else {
+            queues.iter().for_each(Queues::kill);
+            return;
+        };
+        if let Some(queues) = &queues {
+            wants::work(queues, &self.truth, &self.script, &way);
+        }
         self.truth.note(format_args!("{} begins", engine.instance()));
-        self.nodes.push(Node { engine, way, asked: Vec::new() });
+        self.nodes.push(Node { engine, queues, way, asked: Vec::new() });
     }
 
-    fn now(&self) -> Ms {
+    pub(super) fn now(&self) -> Ms {
         let facts = self.truth.facts();
         Ms::new(BEGIN_MS + u64::try_from(facts.age().as_millis()).unwrap())
     }
@@ -182,6 +212,9 @@ impl World {
 
     /// Somebody asks for something, and does not wait for the answer.
     fn person(&mut self, n: usize) {
+        if self.works && self.dice.bool() {
+            return self.want(n);
+        }
         let asked = people::wish(&mut self.dice, &self.truth, &mut self.memory.lock().unwrap());
         self.ask(n, asked);
     }

@@ -1,5 +1,7 @@
 //! Several schedulers on one store: one job for each time, whoever dies when.
 
+use windlass_core::plan::PlanStatus;
+use windlass_core::port::state::{Filter, State};
 use windlass_core::trigger::Noted;
 
 use super::*;
@@ -40,6 +42,27 @@ async fn who_dies_between_claim_and_settle_is_followed_by_the_other_under_the_sa
     assert_eq!(run.made, Some(windlass_core::trigger::Made::Job(hall.jobs().await[0].id)), "the one that was there");
     assert_eq!(hall.status("p").await, TriggerStatus::Completed);
     assert_eq!(hall.script.of("acme").len(), 1, "one plan, and it ran once");
+}
+
+/// Idempotency keys are kept for a day, and a person may fire a dead occurrence later than that.
+#[tokio::test(start_paused = true)]
+async fn an_occurrence_makes_one_plan_also_when_its_key_is_forgotten() {
+    let hall = Hall::new();
+    let one = hall.desk().await;
+    let waits =
+        plan(r#"{"after": "1s"}"#, "").replace(r#""handler":{"name":"do"}"#, r#""approval":{"message":"Well?"}"#);
+    one.save("p", &waits).await;
+    one.ports.refuse_settles();
+    pass(1_500).await;
+    one.engine.kill();
+    pass(10_000).await;
+    assert!(State::purge(&hall.store, hall.now(), 1_000).await.unwrap() > 0, "the key is forgotten");
+    let _two = hall.desk_with(Shaky::over(&hall.store), 2).await;
+    pass(1_000).await;
+    assert_eq!(hall.status("p").await, TriggerStatus::Completed);
+    let statuses = vec![PlanStatus::Ready, PlanStatus::Running, PlanStatus::Paused];
+    let plans = State::list(&hall.store, &Filter::Plans { statuses }, None, 100).await.unwrap().items;
+    assert_eq!(plans.len(), 1, "{plans:?}");
 }
 
 #[tokio::test(start_paused = true)]

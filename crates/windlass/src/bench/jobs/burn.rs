@@ -5,10 +5,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use windlass_core::id::QueueName;
+use windlass_core::json::Json;
 use windlass_core::port::job::Jobs;
+use windlass_engine::clock::SystemClock;
+use windlass_engine::job::worker::{Failed, Lane, Told};
+use windlass_engine::job::{JobOptions, Queues};
 
-use super::work::{self, GROUP, Worker};
+use super::work::{self, GROUP};
 use super::{BATCHED, BURN, Bench, SINGLE};
+use crate::bench::meter::Meter;
 use crate::bench::{Row, Timer};
 
 /// Callers that submit batches at once.
@@ -85,30 +90,25 @@ where
     Ok(all)
 }
 
-/// Carries out `n` jobs that are there, so many at once: by one worker, or by two if each has enough to fill a commit,
-/// so that one prepares while the other's is written.
+/// Carries out `n` jobs that are there by a worker as programs have it, so many handlers at once: from its first claim to
+/// the last acknowledged completion.
 pub(super) async fn burn(
     jobs: &Arc<dyn Jobs>,
     queue: &QueueName,
     concurrency: u32,
     n: u64,
 ) -> anyhow::Result<(Timer, Duration)> {
+    let meter = Meter::new(jobs, n)?;
+    let seed = u64::from(std::process::id());
+    let queues = Queues::start(Arc::clone(&meter) as _, Arc::new(SystemClock), JobOptions::default(), seed);
+    let result = Json::parse(r#"{"ok":true}"#)?;
+    let nothing = move |_: Told| std::future::ready(Ok::<Json, Failed>(result.clone()));
     let began = Instant::now();
-    let count = if concurrency < 100 { 1 } else { 2 };
-    let workers = (0..count).map(|number| Worker::new(jobs, &format!("w-{number}"), queue, concurrency / count));
-    let workers = workers.collect::<anyhow::Result<Vec<_>>>()?;
-    let timer = together(workers.into_iter().map(|mut worker| async move {
-        let mut timer = Timer::new()?;
-        loop {
-            let call = Instant::now();
-            let (settled, _) = worker.turn(true).await?;
-            timer.add(call, settled);
-            if worker.is_idle() {
-                return anyhow::Ok(timer);
-            }
-        }
-    }))
-    .await?;
+    queues.work(vec![Lane::new(queue.clone(), concurrency, Arc::new(nothing))])?;
+    meter.done().await;
+    let took = began.elapsed();
+    queues.stop().await;
+    let timer = meter.timer()?;
     anyhow::ensure!(timer.units == n, "{} of {n} jobs were done", timer.units);
-    Ok((timer, began.elapsed()))
+    Ok((timer, took))
 }

@@ -70,8 +70,4 @@ impl Worker {
         self.turn.settle = turned.claimed.iter().map(settle).collect();
         Ok((settled, turned.claimed))
     }
-
-    pub(super) fn is_idle(&self) -> bool {
-        self.turn.settle.is_empty()
-    }
 }

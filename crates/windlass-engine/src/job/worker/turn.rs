@@ -1,0 +1,147 @@
+//! A turn: what is said to the store, what handlers do while it is on its way, and what its answer changes.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use windlass_core::id::{JobId, QueueName};
+use windlass_core::job::JobStatus;
+use windlass_core::job::rules::settle;
+use windlass_core::port::job::{Turn, Turned};
+use windlass_core::port::{BATCH_MAX, PortError, Refusal};
+
+use super::{Loop, Task, back, beat_every};
+
+impl Loop {
+    /// Says everything there is to say.
+    pub(super) async fn turn(&mut self, want: Vec<(QueueName, u32)>, beats: bool) {
+        let lease_ms = self.queues.0.options.lease_ms;
+        if beats {
+            // From one heartbeat to the next: handlers have become slow, and others can do it sooner.
+            let unbegun = self.places.iter_mut().flat_map(|place| place.hand_back(beat_every(lease_ms)));
+            self.settle.extend(unbegun.map(|job| back(job.id, job.fence)));
+        }
+        let beat = if beats { self.held() } else { Vec::new() };
+        let fits = self.settle.len().min(BATCH_MAX - beat.len().min(BATCH_MAX));
+        let settle = self.settle.drain(..fits).collect();
+        let turn = Turn { worker: self.id.clone(), lease_ms, settle, beat, want };
+        let began = Instant::now();
+        let (turn, answer) = match self.places.iter().any(|place| !place.waiting.is_empty()) {
+            true => self.meanwhile(turn).await,
+            false => {
+                // Nothing could begin meanwhile, and to hand the call to another task takes its time.
+                let turns = [turn];
+                let answer = self.queues.0.port.turn(&turns).await;
+                let [turn] = turns;
+                (turn, answer)
+            }
+        };
+        self.took = began.elapsed();
+        match answer {
+            Ok(mut answers) if answers.len() == 1 => {
+                if beats {
+                    self.beat_at = Instant::now() + beat_every(lease_ms);
+                }
+                if let Some(turned) = answers.pop() {
+                    self.turned(&turn, turned);
+                }
+            }
+            Ok(_) => self.away(turn, &PortError::Corrupt("the store answered another number of turns".into())).await,
+            Err(error) => self.away(turn, &error).await,
+        }
+    }
+
+    /// Handlers go on with what waits here while the turn is on its way, so that they do not wait for the store.
+    async fn meanwhile(&mut self, turn: Turn) -> (Turn, Result<Vec<Turned>, PortError>) {
+        let port = Arc::clone(&self.queues.0.port);
+        let turns = Arc::new([turn]);
+        let sent = Arc::clone(&turns);
+        let mut call = tokio::spawn(async move { port.turn(&*sent).await });
+        // Whoever drops the worker drops its call.
+        let _call = Task(call.abort_handle());
+        let answer = loop {
+            tokio::select! { biased;
+                answer = &mut call => break answer,
+                ending = self.endings.recv() => {
+                    if let Some(ending) = ending {
+                        self.ending(ending);
+                    }
+                }
+                cancel = self.cancels.recv() => match cancel {
+                    Ok(job) => self.cancel(job),
+                    Err(_) => self.beat_at = Instant::now(),
+                },
+            }
+            if !self.is_stopping() {
+                self.begin();
+            }
+        };
+        let answer = answer.unwrap_or_else(|why| Err(PortError::Unavailable(format!("the call was lost: {why}"))));
+        let [turn] = Arc::unwrap_or_clone(turns);
+        (turn, answer)
+    }
+
+    /// No answer: what ended is told again, which changes nothing if it was heard. What may have been claimed is
+    /// delivered again when its lease is over.
+    async fn away(&mut self, turn: Turn, error: &PortError) {
+        tracing::warn!(worker = %self.id, %error, "the store of jobs does not answer");
+        self.settle.splice(0..0, turn.settle);
+        tokio::time::sleep(Duration::from_millis(self.queues.0.options.poll_ms)).await;
+    }
+
+    fn turned(&mut self, turn: &Turn, turned: Turned) {
+        self.endings();
+        for ((delivery, outcome), answer) in turn.settle.iter().zip(&turned.settled) {
+            let job = self.waited_for.remove(&delivery.job);
+            match answer {
+                Ok(JobStatus::Completed) => {
+                    // Who waits here is told now, and does not have to read it.
+                    let job =
+                        job.and_then(|job| settle(job, delivery.fence, outcome.clone(), turned.at).ok().flatten());
+                    job.into_iter().for_each(|job| self.queues.0.waiting.completed(job));
+                }
+                Ok(_) => {}
+                Err(why) => {
+                    tracing::warn!(job = %delivery.job, %why, "the answer came too late and was not taken");
+                }
+            }
+        }
+        for (delivery, answer) in turn.beat.iter().zip(turned.beaten) {
+            match answer {
+                Ok(beaten) if beaten.cancel => self.cancel(delivery.job),
+                Ok(_) => {}
+                Err(Refusal::TimedOut { timeout_ms }) => self.timed_out(*delivery, timeout_ms),
+                Err(why) => {
+                    tracing::warn!(job = %delivery.job, %why, "the job is not this worker's any more");
+                    self.lost(*delivery);
+                }
+            }
+        }
+        let now = Instant::now();
+        if let Some(next) = turned.next {
+            let next = now + Duration::from_millis(next.since(turned.at).max(1));
+            self.next = Some(self.next.map_or(next, |before| before.min(next)));
+        }
+        for (queue, wanted) in turn.want.iter().filter(|(_, wanted)| *wanted > 0) {
+            let claimed = turned.claimed.iter().filter(|job| job.queue == *queue).count();
+            let place = self.places.iter_mut().find(|place| place.lane.queue == *queue);
+            if let Some(place) = place {
+                // All that was asked for came: there may be more.
+                place.look = claimed >= *wanted as usize;
+                if place.look {
+                    place.gave_all();
+                }
+            }
+        }
+        // What was this worker's before was so under a fence that does not count any more.
+        let again: HashSet<JobId> = turned.claimed.iter().map(|job| job.id).collect();
+        self.places.iter_mut().for_each(|place| place.waiting.retain(|(job, _)| !again.contains(&job.id)));
+        for job in turned.claimed {
+            self.forget(job.id);
+            if let Some(place) = self.places.iter_mut().find(|place| place.lane.queue == job.queue) {
+                place.waiting.push_back((job, now));
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! How much a worker claims ahead, and who is told without the store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use windlass_core::job::JobStatus;
+use windlass_engine::job::Waited;
+use windlass_engine::job::worker::Told;
+
+use super::working::Door;
+use super::yard::{Yard, lane, options, pass};
+
+/// Quick handlers over a slow way: each turn brings as much as they get through meanwhile.
+#[tokio::test(start_paused = true)]
+async fn handlers_do_not_wait_for_the_store() {
+    let (yard, door) = (Yard::new(options()), Arc::new(Door::default()));
+    let handles = yard.queues.submit_all((0..2_000).map(|_| yard.job()).collect()).await.unwrap();
+    yard.port.turns_take(10);
+    yard.queues.work(vec![lane("q", 2, 200, door.stays(0))]).unwrap();
+    for handle in handles {
+        handle.await.unwrap();
+    }
+    assert_eq!(door.came(), 2_000);
+    let turns = yard.port.turns();
+    assert!(turns < 60, "{turns} turns: two jobs a turn would be a thousand, a hundred of them twenty");
+}
+
+/// Long work is left to whoever is free: it does not wait where others run.
+#[tokio::test(start_paused = true)]
+async fn of_long_work_none_is_claimed_ahead() {
+    let (yard, door) = (Yard::new(options()), Arc::new(Door::default()));
+    yard.queues.submit_all((0..40).map(|_| yard.job()).collect()).await.unwrap();
+    yard.queues.work(vec![lane("q", 4, 200, door.shut())]).unwrap();
+    for _ in 0..20 {
+        pass(100).await;
+        door.open.notify_one();
+    }
+    pass(100).await;
+    assert_eq!(yard.list(&[JobStatus::Running]).await.len(), 4);
+}
+
+/// Handlers become slow all at once, with much claimed ahead: what has not begun by the next heartbeat goes back.
+#[tokio::test(start_paused = true)]
+async fn what_waits_too_long_at_a_worker_goes_back() {
+    let (yard, door) = (Yard::new(options()), Arc::new(Door::default()));
+    let slow = Arc::new(AtomicBool::new(false));
+    let (handler, quick) = ((door.shut(), door.stays(0)), Arc::clone(&slow));
+    let handler = move |told: Told| match quick.load(Ordering::SeqCst) {
+        true => handler.0(told),
+        false => handler.1(told),
+    };
+    yard.port.turns_take(5);
+    yard.queues.submit_all((0..3_000).map(|_| yard.job()).collect()).await.unwrap();
+    yard.queues.work(vec![lane("q", 2, 200, handler)]).unwrap();
+    while door.came() < 500 {
+        pass(1).await;
+    }
+    slow.store(true, Ordering::SeqCst);
+    pass(20).await;
+    let held = yard.list(&[JobStatus::Running]).await.len();
+    assert!(held > 50, "{held} are claimed ahead");
+    pass(options().lease_ms).await;
+    assert_eq!(yard.list(&[JobStatus::Running]).await.len(), 4, "two run, two are next");
+}
+
+/// What a worker of the same process completes is not read again for who waits.
+#[tokio::test(start_paused = true)]
+async fn who_waits_beside_the_worker_is_told_without_a_look() {
+    let (yard, door) = (Yard::new(options()), Arc::new(Door::default()));
+    yard.queues.work(vec![lane("q", 2, 0, door.stays(5))]).unwrap();
+    pass(1).await;
+    for _ in 0..5 {
+        let handle = yard.queues.submit(yard.job()).await.unwrap();
+        let Waited::Ended(told) = handle.wait(None).await.unwrap() else { panic!("it ends") };
+        assert_eq!(*told, yard.stored(handle.id()).await);
+    }
+    // Whoever hears of ends looks at the same time, and may be first.
+    assert!(yard.port.loads() <= 5, "{} looks", yard.port.loads());
+}

@@ -1,0 +1,117 @@
+//! `windlass bench`: measures this machine and this program.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+
+use super::exit;
+use super::show::Output;
+use crate::bench;
+use crate::settings::Settings;
+
+#[derive(Subcommand)]
+pub(super) enum Bench {
+    /// Boundary commits, locks, loads, lists, and reopening after a kill.
+    Store(BenchStore),
+    /// Whole plans through the engine: stages a second, overhead of a stage, store calls, memory, pause.
+    Plan(BenchPlan),
+    /// Jobs: submissions, burn-downs, submit to result, tenants beside each other.
+    Jobs(BenchPlan),
+    /// Triggers: what is due among many that are not, claims, claimed and completed.
+    Triggers(BenchPlan),
+    /// What `bench store` kills.
+    #[command(hide = true)]
+    Child(bench::reopen::Child),
+    /// Another instance of `bench plan`.
+    #[command(hide = true)]
+    Instance,
+}
+
+#[derive(Args)]
+pub(super) struct BenchStore {
+    /// A folder for the store's data; a temporary one unless given. It must be empty or absent.
+    #[arg(long, value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+    /// A few seconds instead of a few minutes: 20,000 tasks instead of 1,000,000.
+    #[arg(long)]
+    quick: bool,
+    /// Tasks stored for loads, lists and reopening.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1_000..=10_000_000))]
+    tasks: Option<u32>,
+    /// Only the workloads whose name holds this; the machine's limits are always measured.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Exit with 3 when a bar is missed.
+    #[arg(long)]
+    strict: bool,
+}
+
+#[derive(Args)]
+pub(super) struct BenchPlan {
+    /// The store to measure; an embedded one in a temporary folder unless given. What it holds stays.
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// Seconds instead of a minute: less of everything.
+    #[arg(long)]
+    quick: bool,
+    /// Only the workloads whose name holds this; the machine's limit is always measured.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Compare this many instances, each in its own process, with one; 2 on a server unless given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16))]
+    instances: Option<u32>,
+    /// Exit with 3 when a bar is missed.
+    #[arg(long)]
+    strict: bool,
+}
+
+pub(super) fn run(what: Bench, output: Output, config: Option<&Path>, settings: &Settings) -> anyhow::Result<ExitCode> {
+    match what {
+        Bench::Child(child) => bench::reopen::child(&child, settings).map(|()| ExitCode::SUCCESS),
+        Bench::Instance => bench::plan::instance(settings).map(|()| ExitCode::SUCCESS),
+        Bench::Store(args) => {
+            let scale = if args.quick { bench::Scale::QUICK } else { bench::Scale::FULL };
+            let scale = bench::Scale { tasks: args.tasks.unwrap_or(scale.tasks), ..scale };
+            let only = args.only.as_deref();
+            let rows = bench::store::run(args.folder.as_deref(), scale, only, settings, &mut show(output))?;
+            Ok(judged(&rows, args.strict))
+        }
+        Bench::Plan(args) => {
+            let scale = if args.quick { bench::plan::Scale::QUICK } else { bench::plan::Scale::FULL };
+            let url = args.store.as_deref().map(str::parse).transpose().context("--store")?;
+            let (only, instances) = (args.only.as_deref(), args.instances);
+            let setup = bench::plan::Setup { url: url.as_ref(), scale, only, instances, config, settings };
+            let rows = bench::plan::run(setup, &mut show(output))?;
+            Ok(judged(&rows, args.strict))
+        }
+        Bench::Jobs(args) => {
+            let scale = if args.quick { bench::jobs::Scale::QUICK } else { bench::jobs::Scale::FULL };
+            let url = args.store.as_deref().map(str::parse).transpose().context("--store")?;
+            let rows = bench::jobs::run(url.as_ref(), scale, args.only.as_deref(), settings, &mut show(output))?;
+            Ok(judged(&rows, args.strict))
+        }
+        Bench::Triggers(args) => {
+            use bench::triggers::{Scale, run};
+            let scale = if args.quick { Scale::QUICK } else { Scale::FULL };
+            let url = args.store.as_deref().map(str::parse).transpose().context("--store")?;
+            let rows = run(url.as_ref(), scale, args.only.as_deref(), settings, &mut show(output))?;
+            Ok(judged(&rows, args.strict))
+        }
+    }
+}
+
+fn show(output: Output) -> impl FnMut(&bench::Row) {
+    move |row| match output {
+        Output::Table => super::say(&row.to_string()),
+        Output::Json => super::say(&row.json()),
+    }
+}
+
+fn judged(rows: &[bench::Row], strict: bool) -> ExitCode {
+    let missed = rows.iter().filter(|row| row.pass == Some(false)).count();
+    let judged = rows.iter().filter(|row| row.pass.is_some()).count();
+    super::note(&format!("{} of {judged} bars passed", judged - missed));
+    if missed > 0 && strict { exit::MISSED.into() } else { ExitCode::SUCCESS }
+}
