@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::postgres::Server;
-use crate::setup::{LLVM_COV, LLVM_TOOLS, NEXTEST, POSTGRES, TARPAULIN};
+use crate::servers::Servers;
+use crate::setup::{LLVM_COV, LLVM_TOOLS, NEXTEST, POSTGRES, REDIS, TARPAULIN};
 use crate::step::Cmd;
 use crate::test::FAULT;
 
@@ -82,16 +82,17 @@ impl Lines {
 pub(crate) fn run(root: &Path) -> Result<()> {
     std::fs::create_dir_all(root.join("target/coverage")).context("cannot make target/coverage")?;
     POSTGRES.meet(root)?;
-    let server = Server::start()?;
+    REDIS.meet(root)?;
+    let servers = Servers::start()?;
     let files = if LLVM_TOOLS.is_there(root) {
         NEXTEST.meet(root)?;
         LLVM_COV.meet(root)?;
-        WITH_LLVM_COV.run_with(root, Some(server.env()))?;
+        WITH_LLVM_COV.run_with(root, servers.env())?;
         from_llvm_cov(&json(&root.join("target/coverage/llvm-cov.json"))?)?
     } else {
         eprintln!("    the component llvm-tools cannot be had here, measuring with cargo-tarpaulin");
         TARPAULIN.meet(root)?;
-        WITH_TARPAULIN.run_with(root, Some(server.env()))?;
+        WITH_TARPAULIN.run_with(root, servers.env())?;
         from_tarpaulin(&json(&root.join("target/coverage/tarpaulin-report.json"))?)?
     };
     let crates = by_crate(root, &files);

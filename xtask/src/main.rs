@@ -5,6 +5,8 @@
 
 mod coverage;
 mod postgres;
+mod redis;
+mod servers;
 mod setup;
 mod soak;
 mod step;

@@ -38,6 +38,7 @@ pub(crate) const NEEDS: &[Need] = &[
     NEXTEST,
     POSTGRES,
     SCHEMATHESIS,
+    REDIS,
 ];
 
 pub(crate) const NEXTEST: Need = Need {
@@ -78,6 +79,22 @@ pub(crate) const SCHEMATHESIS: Need = Need {
          \"$folder/bin/pip\" install -q schemathesis==4.32.5",
     ]),
     by_hand: "make a Python environment with schemathesis in target/schemathesis",
+};
+
+pub(crate) const REDIS: Need = Need {
+    name: "Redis",
+    steps: &["nextest"],
+    probe: Cmd::new(&["sh", "-c", "command -v redis-server && command -v openssl"]),
+    prepare: Cmd::with_env(
+        &[("DEBIAN_FRONTEND", "noninteractive")],
+        &[
+            "sh",
+            "-c",
+            "apt-get install -y --no-install-recommends redis-server openssl || \
+             { apt-get update && apt-get install -y --no-install-recommends redis-server openssl; }",
+        ],
+    ),
+    by_hand: "install a Redis server of version 7 or newer, and openssl; tests start their own, nothing has to run",
 };
 
 pub(crate) const LLVM_TOOLS: Need = Need {

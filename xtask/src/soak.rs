@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::postgres::Server;
+use crate::servers::Servers;
 use crate::setup;
 use crate::step::{Cmd, shown};
 use crate::test::FAULT;
@@ -92,11 +92,12 @@ const LIST_KILLS: Cmd = Cmd::new(&[
 pub(crate) fn run(root: &Path) -> Result<()> {
     setup::NEXTEST.meet(root)?;
     setup::POSTGRES.meet(root)?;
+    setup::REDIS.meet(root)?;
     let campaigns = LIST.read(root)? + &LIST_KILLS.read(root)?;
     let begun = Instant::now();
-    let server = Server::start()?;
+    let servers = Servers::start()?;
     // One that fails does not keep the other from running.
-    let done = [SOAK, SOAK_KILLS].map(|campaign| campaign.run_with(root, Some(server.env())));
+    let done = [SOAK, SOAK_KILLS].map(|campaign| campaign.run_with(root, servers.env()));
     for line in campaigns.lines().filter(|line| !line.is_empty()) {
         println!("{line}");
     }

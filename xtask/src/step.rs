@@ -31,11 +31,11 @@ impl Cmd {
 
     /// Runs it. All it says is progress to us, so its stdout joins our stderr.
     pub(crate) fn run(&self, root: &Path) -> Result<()> {
-        self.run_with(root, None)
+        self.run_with(root, Vec::new())
     }
 
-    /// Runs it with one more thing in its environment, which is known only now.
-    pub(crate) fn run_with(&self, root: &Path, env: Option<(&str, String)>) -> Result<()> {
+    /// Runs it with more in its environment that is known only now.
+    pub(crate) fn run_with(&self, root: &Path, env: Vec<(&str, String)>) -> Result<()> {
         eprintln!("    $ {}", self.line());
         let mut command = self.command(root)?;
         command.envs(env);

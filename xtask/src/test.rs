@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::servers::Servers;
 use crate::step::{Cmd, shown};
-use crate::{postgres, setup, tidy};
+use crate::{setup, tidy};
 
 /// From a clean clone, on two cores.
 const BUDGET: Duration = Duration::from_secs(45 * 60);
@@ -119,10 +120,10 @@ pub(crate) fn run(root: &Path, only: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// One server for the whole run; it ends here, whether the tests passed or not.
+/// The servers of the whole run; they end here, whether the tests passed or not.
 fn served(root: &Path, cmd: &Cmd) -> Result<()> {
-    let server = postgres::Server::start()?;
-    cmd.run_with(root, Some(server.env()))
+    let servers = Servers::start()?;
+    cmd.run_with(root, servers.env())
 }
 
 /// The steps named in `only`, in the order of [`STEPS`]; all of them without it.

@@ -5,6 +5,7 @@
 
 mod durability;
 mod error;
+mod group;
 mod job;
 mod keys;
 mod link;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use tokio::task::AbortHandle;
 use windlass_core::time::Ms;
 
+use group::Group;
 use keys::Keys;
 use link::Link;
 use script::Call;
@@ -59,6 +61,8 @@ pub(crate) struct Inner {
     keys: Keys,
     link: Link,
     wake: Wake,
+    boundaries: Group,
+    commits: Group,
     ahead_ms: u64,
     durability: Durability,
     listener: std::sync::OnceLock<AbortHandle>,
@@ -87,6 +91,8 @@ impl Redis {
             keys,
             link,
             wake: Wake::new(begin, count),
+            boundaries: Group::default(),
+            commits: Group::default(),
             ahead_ms: options.ahead_ms.min(Ms::MAX.get()),
             durability,
             listener: std::sync::OnceLock::new(),

@@ -36,6 +36,7 @@ macro_rules! scripts {
 
 scripts! {
     COMMIT = ["leases", "task_index", "commit"];
+    BOUNDARY = ["boundary"];
     TAKE = ["leases", "task_index", "take"];
     BEAT = ["beat"];
     PURGE_STATE = ["purge_state"];

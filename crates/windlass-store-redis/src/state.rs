@@ -1,6 +1,7 @@
 //! State on Redis: the port's methods. What changes is one script, taken whole or not at all; what is read together is
 //! read at one moment.
 
+mod boundary;
 mod list;
 mod load;
 mod row;
@@ -13,6 +14,7 @@ use windlass_core::port::{Cursor, Each, Mark, Page, PortError, Refusal};
 use windlass_core::task::Control;
 use windlass_core::time::Ms;
 
+use crate::group::{self, Args};
 use crate::page::{check_batch, check_limit};
 use crate::reply::{array, number, parts};
 use crate::script;
@@ -24,18 +26,24 @@ use row::Fields;
 impl State for Redis {
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         check_batch(steps.len())?;
-        let checked: Vec<Result<(), Refusal>> = steps.iter().map(Step::check).collect();
-        let sound = || steps.iter().zip(&checked).filter(|(_, checked)| checked.is_ok()).map(|(step, _)| step);
-        let count = sound().count();
-        let mut answers = Vec::new();
-        if count > 0 {
-            let mut call = self.inner.script(&script::COMMIT).arg(count);
-            for step in sound() {
-                step::push(&mut call, step)?;
+        if let [step] = steps
+            && boundary::fits(step)
+            && step.check().is_ok()
+        {
+            let args = boundary::args(step)?;
+            let (stamp, answer) = group::carry(&self.inner, |inner| &inner.boundaries, &script::BOUNDARY, args).await?;
+            if let Some(stepped) = boundary::answered(answer, &stamp)? {
+                return Ok(vec![Ok(stepped)]);
             }
-            answers = array(self.inner.link.call(&call).await?)?;
         }
-        let mut answers = answers.into_iter();
+        let checked: Vec<Result<(), Refusal>> = steps.iter().map(Step::check).collect();
+        let mut sound = Vec::new();
+        for (step, _) in steps.iter().zip(&checked).filter(|(_, checked)| checked.is_ok()) {
+            let mut args = Args::default();
+            step::push(&mut args, step)?;
+            sound.push(args);
+        }
+        let mut answers = self.committed(sound).await?.into_iter();
         let each = steps.iter().zip(checked).map(|(step, checked)| match checked {
             Err(refusal) => Ok(Err(refusal)),
             Ok(()) => step::answered(step, answers.next().unwrap_or(redis::Value::Nil)),
@@ -89,6 +97,27 @@ impl State for Redis {
     async fn purge(&self, before: Ms, limit: u32) -> Result<u32, PortError> {
         let call = self.inner.script(&script::PURGE_STATE).arg((before.get(), limit));
         number(self.inner.link.call(&call).await?)
+    }
+}
+
+impl Redis {
+    /// Steps in their order: one alone goes out with those of others.
+    async fn committed(&self, mut steps: Vec<Args>) -> Result<Vec<redis::Value>, PortError> {
+        match (steps.pop(), steps.is_empty()) {
+            (None, _) => Ok(Vec::new()),
+            (Some(one), true) => {
+                let (_, answer) = group::carry(&self.inner, |inner| &inner.commits, &script::COMMIT, one).await?;
+                Ok(vec![answer])
+            }
+            (Some(last), false) => {
+                steps.push(last);
+                let mut call = self.inner.script(&script::COMMIT).arg(steps.len());
+                steps.iter().flat_map(Args::iter).for_each(|arg| call.push(arg));
+                let answer = &mut parts(self.inner.link.call(&call).await?)?;
+                drop(answer.value()?);
+                array(answer.value()?)
+            }
+        }
     }
 }
 

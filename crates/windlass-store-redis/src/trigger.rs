@@ -3,6 +3,8 @@
 
 mod record;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use redis::{Pipeline, Value};
 use windlass_core::fence::Fence;
@@ -21,6 +23,8 @@ use crate::state::step::json;
 use crate::wake::Port;
 use crate::{Inner, Redis};
 
+/// Triggers that are read with one command after another, without waiting.
+const PIECE: usize = 125;
 /// Triggers that one page of a list looks at, at most, beyond those that fit.
 const LOOK: usize = 2_000;
 
@@ -98,7 +102,7 @@ impl Triggers for Redis {
 
     async fn load(&self, triggers: &[TriggerId]) -> Result<Vec<Option<Trigger>>, PortError> {
         check_batch(triggers.len())?;
-        load(&self.inner, triggers.iter().map(TriggerId::as_str)).await
+        load(&self.inner, &triggers.iter().map(TriggerId::as_str).collect::<Vec<_>>()).await
     }
 
     async fn notes(&self, trigger: &TriggerId) -> Result<Vec<Note>, PortError> {
@@ -125,7 +129,7 @@ impl Triggers for Redis {
             let ids = array(self.inner.link.ask(&cmd).await?)?.into_iter().map(text).collect::<Result<Vec<_>, _>>()?;
             let more = ids.len() > limit as usize;
             let ids = &ids[..ids.len().min(limit as usize)];
-            for (id, trigger) in ids.iter().zip(load(&self.inner, ids.iter().map(String::as_str)).await?) {
+            for (id, trigger) in ids.iter().zip(load(&self.inner, ids).await?) {
                 if items.len() == limit as usize {
                     return Ok(Page { items, next: Some(cursor("trigger", &from)) });
                 }
@@ -147,7 +151,7 @@ impl Triggers for Redis {
         let mut cmd = redis::cmd("ZRANGEBYSCORE");
         cmd.arg(self.inner.keys.one("due")).arg("-inf").arg(upto.get()).arg("LIMIT").arg(0).arg(limit);
         let ids = array(self.inner.link.ask(&cmd).await?)?.into_iter().map(text).collect::<Result<Vec<_>, _>>()?;
-        let found = load(&self.inner, ids.iter().map(String::as_str)).await?;
+        let found = load(&self.inner, &ids).await?;
         // What was claimed between the two reads is not due any more.
         Ok(found.into_iter().flatten().filter(|trigger| trigger.wake_at().is_some_and(|at| at <= upto)).collect())
     }
@@ -169,14 +173,26 @@ fn fits(trigger: &Trigger, filter: &TriggerFilter) -> bool {
         && (!filter.waiting || trigger.run.held || status == TriggerStatus::Dead)
 }
 
-async fn load(inner: &Inner, ids: impl Iterator<Item = &str>) -> Result<Vec<Option<Trigger>>, PortError> {
-    let mut pipe = Pipeline::new();
-    let mut count = 0;
-    for id in ids {
-        pipe.cmd("HGETALL").arg(inner.keys.of("trigger", id));
-        count += 1;
+/// Reads triggers, many in some pieces at once: one is taken apart while the next is on its way.
+async fn load(inner: &Arc<Inner>, ids: &[impl AsRef<str>]) -> Result<Vec<Option<Trigger>>, PortError> {
+    let pieces: Vec<_> = ids
+        .chunks(PIECE)
+        .map(|piece| {
+            let mut pipe = Pipeline::with_capacity(piece.len());
+            piece.iter().for_each(|id| _ = pipe.cmd("HGETALL").arg(inner.keys.of("trigger", id.as_ref())));
+            let (inner, count) = (Arc::clone(inner), piece.len());
+            tokio::spawn(async move {
+                let rows = inner.link.read(&pipe, count).await?;
+                rows.into_iter().map(record::trigger).collect::<Result<Vec<_>, PortError>>()
+            })
+        })
+        .collect();
+    let mut all = Vec::with_capacity(ids.len());
+    for piece in pieces {
+        let piece = piece.await.map_err(|error| PortError::Unavailable(format!("the call was ended: {error}")))?;
+        all.extend(piece?);
     }
-    inner.link.read(&pipe, count).await?.into_iter().map(record::trigger).collect()
+    Ok(all)
 }
 
 fn push_fields(call: &mut Call, fields: Vec<(&'static str, String)>) {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use windlass_core::port::state::Filter;
+use windlass_core::port::state::{Filter, State};
 use windlass_engine::clock::{Clock as _, SystemClock};
 use windlass_store_embedded::OpenError;
 
@@ -65,8 +65,33 @@ fn not(level: Level, what: &'static str, found: impl Into<String>, mend: impl In
 
 /// What there is to say of a store in memory.
 pub(crate) fn memory() -> Vec<Finding> {
-    let mend = "use embedded:PATH or postgres://… for anything that matters";
+    let mend = "use embedded:PATH, postgres://… or redis://… for anything that matters";
     vec![not(Level::Doubtful, "durability", "memory: keeps nothing beyond the process", mend)]
+}
+
+/// Whether the server lets us in, what an acknowledged write survives there, and how fast it answers.
+pub(crate) async fn redis(url: &str, settings: &Settings) -> Vec<Finding> {
+    let store = match open::redis(url, settings).await {
+        Ok(store) => store,
+        Err(error) => {
+            return vec![not(Level::Bad, "reach", error.to_string(), "see the page of its code in docs/errors")];
+        }
+    };
+    let durability = store.durability();
+    let mut found = vec![match durability.is_full() {
+        true => good("durability", format!("Redis {}: {durability}", durability.version)),
+        false => {
+            let said = format!("Redis {}: {durability}", durability.version);
+            not(Level::Doubtful, "durability", said, "set appendonly yes and appendfsync always, if that matters")
+        }
+    }];
+    let began = Instant::now();
+    let answer = State::list(&store, &Filter::Plans { statuses: Vec::new() }, None, 1).await;
+    found.push(match answer {
+        Ok(_) => trip(began.elapsed()),
+        Err(error) => not(Level::Bad, "reach", error.to_string(), "see the page of its code in docs/errors"),
+    });
+    found
 }
 
 /// The folder, whether it opens, and how fast it answers.

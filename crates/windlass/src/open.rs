@@ -11,6 +11,7 @@ use windlass_core::port::state::State;
 use windlass_core::port::trigger::Triggers;
 use windlass_store_embedded::Embedded;
 use windlass_store_postgres::Postgres;
+use windlass_store_redis::Redis;
 
 use crate::doctor;
 use crate::settings::Settings;
@@ -24,6 +25,28 @@ pub enum StoreUrl {
     Embedded(PathBuf),
     /// `postgres://…`: a server, many processes.
     Postgres(Secret),
+    /// `redis://…` or `rediss://…`: a server, many processes.
+    Redis(Secret),
+}
+
+impl StoreUrl {
+    /// What kind it is, in one word.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            StoreUrl::Memory => "memory",
+            StoreUrl::Embedded(_) => "embedded",
+            StoreUrl::Postgres(_) => "postgres",
+            StoreUrl::Redis(_) => "redis",
+        }
+    }
+
+    /// The whole URL of a server, for whoever is to connect; `None` for a store that one process has alone.
+    pub(crate) fn server(&self) -> Option<&str> {
+        match self {
+            StoreUrl::Memory | StoreUrl::Embedded(_) => None,
+            StoreUrl::Postgres(url) | StoreUrl::Redis(url) => Some(url.reveal()),
+        }
+    }
 }
 
 /// A URL that may hold a password: it is shown without one.
@@ -55,13 +78,13 @@ impl fmt::Debug for Secret {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadUrl {
     /// Known, and not there yet.
-    #[error("WL-4010 {0} stores are not supported yet; use embedded:PATH, memory: or postgres://…")]
+    #[error("WL-4010 {0} stores are not supported yet; use embedded:PATH, memory:, postgres://… or redis://…")]
     NotYet(&'static str),
     /// Without a folder.
     #[error("WL-4011 embedded: needs a folder, as in embedded:windlass-data")]
     NoPath,
     /// Not known.
-    #[error("WL-4012 {0:?} is not a store URL; expected embedded:PATH, memory: or postgres://…")]
+    #[error("WL-4012 {0:?} is not a store URL; expected embedded:PATH, memory:, postgres://… or redis://…")]
     Unknown(String),
 }
 
@@ -74,7 +97,7 @@ impl FromStr for StoreUrl {
             ("memory", "") => Ok(StoreUrl::Memory),
             ("embedded", "") => Err(BadUrl::NoPath),
             ("embedded", path) => Ok(StoreUrl::Embedded(path.into())),
-            ("redis" | "rediss", _) => Err(BadUrl::NotYet("Redis")),
+            ("redis" | "rediss", _) => Ok(StoreUrl::Redis(Secret(text.into()))),
             ("redis-cluster", _) => Err(BadUrl::NotYet("Redis Cluster")),
             ("postgres" | "postgresql", _) => Ok(StoreUrl::Postgres(Secret(text.into()))),
             ("mysql", _) => Err(BadUrl::NotYet("MySQL")),
@@ -90,7 +113,7 @@ impl fmt::Display for StoreUrl {
         match self {
             StoreUrl::Memory => f.write_str("memory:"),
             StoreUrl::Embedded(path) => write!(f, "embedded:{}", path.display()),
-            StoreUrl::Postgres(url) => url.fmt(f),
+            StoreUrl::Postgres(url) | StoreUrl::Redis(url) => url.fmt(f),
         }
     }
 }
@@ -117,6 +140,9 @@ pub enum OpenError {
     /// PostgreSQL.
     #[error(transparent)]
     Postgres(#[from] windlass_store_postgres::OpenError),
+    /// Redis.
+    #[error(transparent)]
+    Redis(#[from] windlass_store_redis::OpenError),
     /// What a test said is not understood.
     #[cfg(feature = "fault")]
     #[error(transparent)]
@@ -140,10 +166,23 @@ pub async fn open(url: &StoreUrl, settings: &Settings) -> Result<Stores, OpenErr
             };
             stores(Postgres::open(url, &options).await?)
         }
+        StoreUrl::Redis(Secret(url)) => stores(redis(url, settings).await?),
     };
     #[cfg(feature = "fault")]
     let both = crate::fault::armed(both, url)?;
     Ok(both)
+}
+
+/// Opens the store on Redis.
+pub(crate) async fn redis(url: &str, settings: &Settings) -> Result<Redis, windlass_store_redis::OpenError> {
+    let settings = &settings.redis;
+    let options = windlass_store_redis::Options {
+        prefix: settings.prefix.clone(),
+        answer_ms: settings.answer_ms,
+        ca_file: Some(settings.ca_file.clone()).filter(|file| !file.as_os_str().is_empty()),
+        ..Default::default()
+    };
+    Redis::open(url, &options).await
 }
 
 /// Looks at a store, as far as that changes nothing in it.
@@ -152,13 +191,14 @@ pub async fn examine(url: &StoreUrl, settings: &Settings) -> Vec<doctor::Finding
         StoreUrl::Memory => doctor::memory(),
         StoreUrl::Embedded(path) => doctor::embedded(path, url, settings).await,
         StoreUrl::Postgres(secret) => doctor::postgres(secret.reveal(), settings).await,
+        StoreUrl::Redis(secret) => doctor::redis(secret.reveal(), settings).await,
     }
 }
 
 /// What of a store's layout is still to be made, by number and name.
 pub async fn pending(url: &StoreUrl) -> Result<Vec<(i32, &'static str)>, OpenError> {
     match url {
-        StoreUrl::Memory | StoreUrl::Embedded(_) => Ok(Vec::new()),
+        StoreUrl::Memory | StoreUrl::Embedded(_) | StoreUrl::Redis(_) => Ok(Vec::new()),
         StoreUrl::Postgres(secret) => Ok(windlass_store_postgres::examine(secret.reveal()).await?.pending),
     }
 }

@@ -29,6 +29,8 @@ pub struct Settings {
     pub embedded: Embedded,
     /// The PostgreSQL store.
     pub postgres: Postgres,
+    /// The Redis store.
+    pub redis: Redis,
     /// What carries plans out.
     pub engine: Engine,
     /// Jobs and their workers.
@@ -73,6 +75,18 @@ pub struct Postgres {
     pub connections: u64,
     /// Bring the schema up to date at start.
     pub migrate: bool,
+}
+
+/// `[redis]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Redis {
+    /// What stands before every key.
+    pub prefix: String,
+    /// How long a call may go unanswered before its effect counts as unknown.
+    pub answer_ms: u64,
+    /// Certificates that `rediss://` trusts instead of the system's; empty is none.
+    pub ca_file: PathBuf,
 }
 
 /// `[engine]`
@@ -241,6 +255,12 @@ impl Default for Postgres {
     }
 }
 
+impl Default for Redis {
+    fn default() -> Self {
+        Redis { prefix: "windlass:".into(), answer_ms: 30_000, ca_file: PathBuf::new() }
+    }
+}
+
 impl Default for Engine {
     fn default() -> Self {
         let options = Options::default();
@@ -315,12 +335,16 @@ impl Settings {
     }
 
     fn take(&mut self, environment: &Environment<'_>) -> anyhow::Result<()> {
-        let Settings { store, embedded, postgres, engine, jobs, triggers, http, exec, secrets, server, log } = self;
+        let Settings { store, embedded, postgres, redis, engine, jobs, triggers, http, exec, secrets, server, log } =
+            self;
         environment.text("WINDLASS_STORE_URL", &mut store.url);
         environment.number("WINDLASS_EMBEDDED_CACHE_MIB", &mut embedded.cache_mib)?;
         environment.yes_or_no("WINDLASS_EMBEDDED_ACCEPT_LOSS", &mut embedded.accept_loss)?;
         environment.number("WINDLASS_POSTGRES_CONNECTIONS", &mut postgres.connections)?;
         environment.yes_or_no("WINDLASS_POSTGRES_MIGRATE", &mut postgres.migrate)?;
+        environment.text("WINDLASS_REDIS_PREFIX", &mut redis.prefix);
+        environment.number("WINDLASS_REDIS_ANSWER_MS", &mut redis.answer_ms)?;
+        environment.path("WINDLASS_REDIS_CA_FILE", &mut redis.ca_file);
         environment.number("WINDLASS_ENGINE_LEASE_MS", &mut engine.lease_ms)?;
         environment.number("WINDLASS_ENGINE_BEAT_MS", &mut engine.beat_ms)?;
         environment.number("WINDLASS_ENGINE_LOCK_MS", &mut engine.lock_ms)?;
@@ -347,6 +371,7 @@ impl Settings {
     fn check(&self) -> anyhow::Result<()> {
         within("[embedded] cache_mib", self.embedded.cache_mib, 1..=65_536, "")?;
         within("[postgres] connections", self.postgres.connections, 1..=256, "")?;
+        within("[redis] answer_ms", self.redis.answer_ms, 100..=600_000, "")?;
         self.jobs.check()?;
         self.triggers.check()?;
         self.http.check()?;

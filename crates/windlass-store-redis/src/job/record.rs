@@ -1,7 +1,8 @@
 //! A job's keys, put together.
 
 use redis::{Pipeline, Value};
-use serde::Deserialize;
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use windlass_core::fence::Fence;
 use windlass_core::id::{JobId, QueueName};
 use windlass_core::job::{Asker, Backoff, Job, JobError, JobStatus};
@@ -13,15 +14,14 @@ use crate::Inner;
 use crate::error::corrupt;
 use crate::reply::{array, parts, text};
 
-/// What a job consists of, each part under its own key.
-const PARTS: [&str; 8] = ["status", "meta", "payload", "submitted_at", "started_at", "completed_at", "result", "error"];
+/// What of a job is read, each part under its own key; when it was submitted and began is in `meta` too.
+const PARTS: [&str; 6] = ["status", "meta", "payload", "completed_at", "result", "error"];
 
 /// Jobs that are read with one command.
 const CHUNK: usize = 500;
 
-/// The part of a job that has no key of its own. Scripts take it apart in this order.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+/// The part of a job that has no key of its own: a JSON array, in this order, with an object behind it for each of the
+/// things that few jobs have. Scripts take it apart.
 struct Meta {
     version: u64,
     attempt: u32,
@@ -30,6 +30,8 @@ struct Meta {
     worker: String,
     lease_until: Ms,
     run_at: Ms,
+    submitted_at: Ms,
+    started_at: Ms,
     queue: QueueName,
     tenant: String,
     priority: i8,
@@ -39,16 +41,71 @@ struct Meta {
     max_ms: u64,
     timeout_ms: u64,
     digest: u64,
-    #[serde(default)]
+    more: More,
+}
+
+/// What few jobs have.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct More {
     key: Option<String>,
-    #[serde(default)]
     cancel: Option<Asker>,
-    #[serde(default)]
     asked: Option<Asker>,
 }
 
+impl<'de> Deserialize<'de> for Meta {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Array;
+        impl<'de> Visitor<'de> for Array {
+            type Value = Meta;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("the parts of a job")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Meta, A::Error> {
+                let mut at = 0;
+                macro_rules! next {
+                    () => {{
+                        at += 1;
+                        seq.next_element()?.ok_or_else(|| serde::de::Error::invalid_length(at, &"more of them"))?
+                    }};
+                }
+                let mut meta = Meta {
+                    version: next!(),
+                    attempt: next!(),
+                    deliveries: next!(),
+                    fence: next!(),
+                    worker: next!(),
+                    lease_until: next!(),
+                    run_at: next!(),
+                    submitted_at: next!(),
+                    started_at: next!(),
+                    queue: next!(),
+                    tenant: next!(),
+                    priority: next!(),
+                    seq: next!(),
+                    max_attempts: next!(),
+                    first_ms: next!(),
+                    max_ms: next!(),
+                    timeout_ms: next!(),
+                    digest: next!(),
+                    more: More::default(),
+                };
+                while let Some(More { key, cancel, asked }) = seq.next_element()? {
+                    let more = &mut meta.more;
+                    (more.key, more.cancel) = (more.key.take().or(key), more.cancel.take().or(cancel));
+                    more.asked = more.asked.take().or(asked);
+                }
+                Ok(meta)
+            }
+        }
+        from.deserialize_seq(Array)
+    }
+}
+
 /// Everything but what has keys of its own.
-fn base(id: JobId, meta: &str, status: JobStatus, submitted_at: Ms) -> Result<Job, PortError> {
+fn base(id: JobId, meta: &str, status: JobStatus) -> Result<Job, PortError> {
     let meta: Meta = serde_json::from_str(meta).map_err(|error| corrupt("a job", error))?;
     let id_of = |text: &str| if text.is_empty() { None } else { Some(text.to_owned()) };
     Ok(Job {
@@ -58,8 +115,8 @@ fn base(id: JobId, meta: &str, status: JobStatus, submitted_at: Ms) -> Result<Jo
         payload: None,
         result: None,
         error: None,
-        submitted_at,
-        started_at: None,
+        submitted_at: meta.submitted_at,
+        started_at: Some(meta.started_at).filter(|at| *at != Ms::ZERO),
         completed_at: None,
         version: meta.version,
         seq: meta.seq,
@@ -74,10 +131,10 @@ fn base(id: JobId, meta: &str, status: JobStatus, submitted_at: Ms) -> Result<Jo
         worker: id_of(&meta.worker).map(|id| id.parse()).transpose().map_err(|error| corrupt("a worker", error))?,
         fence: Fence(meta.fence),
         lease_until: meta.lease_until,
-        key: meta.key,
+        key: meta.more.key,
         digest: meta.digest,
-        cancel: meta.cancel,
-        asked: meta.asked,
+        cancel: meta.more.cancel,
+        asked: meta.more.asked,
     })
 }
 
@@ -106,13 +163,7 @@ fn at(value: Value) -> Result<Option<Ms>, PortError> {
 pub(super) fn claimed(value: Value) -> Result<Job, PortError> {
     let parts = &mut parts(value)?;
     let (id, meta, payload): (JobId, String, Value) = (parts.parse()?, parts.text()?, parts.value()?);
-    let submitted_at = parts.at()?;
-    Ok(Job {
-        payload: json(payload)?,
-        started_at: Some(parts.at()?),
-        error: error(parts.value()?)?,
-        ..base(id, &meta, JobStatus::Running, submitted_at)?
-    })
+    Ok(Job { payload: json(payload)?, error: error(parts.value()?)?, ..base(id, &meta, JobStatus::Running)? })
 }
 
 /// Jobs by their ids, those that are there.
@@ -137,18 +188,16 @@ pub(super) async fn load(inner: &Inner, ids: &[JobId]) -> Result<Vec<Option<Job>
 
 fn job(id: JobId, next: &mut dyn FnMut() -> Value) -> Result<Option<Job>, PortError> {
     let (status, meta, payload) = (next(), next(), next());
-    let (submitted, started, completed, result, why) = (next(), next(), next(), next(), next());
+    let (completed, result, why) = (next(), next(), next());
     if meta == Value::Nil {
         return Ok(None);
     }
-    let submitted_at = at(submitted)?.ok_or_else(|| corrupt("a job", "it has no time of submission"))?;
     let status = super::status(&text(status)?)?;
     Ok(Some(Job {
         payload: json(payload)?,
         result: json(result)?,
         error: error(why)?,
-        started_at: at(started)?,
         completed_at: at(completed)?,
-        ..base(id, &text(meta)?, status, submitted_at)?
+        ..base(id, &text(meta)?, status)?
     }))
 }

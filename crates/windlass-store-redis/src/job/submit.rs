@@ -1,7 +1,7 @@
 //! Submissions: what is known before the store has taken them is made here.
 
 use windlass_core::id::TenantId;
-use windlass_core::job::{NewJob, When};
+use windlass_core::job::{Backoff, NewJob, When};
 use windlass_core::json::Json;
 use windlass_core::port::job::Submitted;
 use windlass_core::port::{Each, PortError, Refusal};
@@ -41,21 +41,16 @@ fn push(call: &mut Call, new: &NewJob) -> Result<(), PortError> {
         When::At(at) => ("at", at.get()),
     };
     let digest = new.digest();
-    let mut rest = format!(
-        r#","maxAttempts":{},"firstMs":{},"maxMs":{},"timeoutMs":{},"digest":{digest}"#,
-        new.max_attempts,
-        new.backoff.first_ms,
-        new.backoff.max_ms,
-        new.timeout_ms.unwrap_or(0)
-    );
+    let Backoff { first_ms, max_ms } = new.backoff;
+    let mut rest = format!(",{},{first_ms},{max_ms},{},{digest}", new.max_attempts, new.timeout_ms.unwrap_or(0));
     // As JSON writes it: so it stands in the record, and so it is part of a key.
     let key = new.key.as_ref().map(json).transpose()?.unwrap_or_default();
     if !key.is_empty() {
-        rest += ",\"key\":";
-        rest += &key;
+        rest += &format!(r#",{{"key":{key}}}"#);
     }
+    let key = key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or_default();
     call.push((new.id.to_string(), new.queue.as_str(), new.tenant.as_ref().map_or("", TenantId::as_str)));
-    call.push((new.priority, digest, key.trim_matches('"'), when, ms, rest));
+    call.push((new.priority, digest, key, when, ms, rest));
     call.push(new.payload.as_ref().map_or("", Json::as_str));
     Ok(())
 }

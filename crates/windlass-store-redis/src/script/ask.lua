@@ -10,7 +10,7 @@ local function ask_cancel(job)
   if status == 'running' then
     if wants_end(job) then return 'requested' end
     local fixed, _, asked = asked_of(job)
-    job.rest = fixed .. ',"cancel":' .. asker .. asked
+    job.rest = fixed .. ',{"cancel":' .. asker .. '}' .. asked
     write_meta(job)
     return 'requested'
   end
@@ -18,11 +18,11 @@ local function ask_cancel(job)
   local member = member_of(job)
   zrem($lane..job.queue .. ':' .. job.tenant, member)
   zrem($later..job.queue, member .. job.tenant)
-  zrem(live_of(job), member)
+  zrem($waits..job.queue .. ':' .. job.tenant, member)
   add_count($queue..job.queue, 'waiting', -1)
   if job.tenant ~= '' then add_count($of_tenant..job.tenant, 'waiting', -1) end
-  job.rest = (asked_of(job)) .. ',"asked":' .. asker
-  write(job, 'error', false)
+  job.rest = (asked_of(job)) .. ',{"asked":' .. asker .. '}'
+  forget_part(job, 'error')
   ended(job, 'cancelled')
   return 'cancelled now'
 end
@@ -32,13 +32,10 @@ local function ask_requeue(job)
   if status ~= 'failed' then return {'State', status} end
   local when = redis.call('GET', $job..job.id .. ':completed_at')
   zrem($ended_jobs..'failed', string.format('%015.0f', MAX - when) .. job.id .. job.queue .. ':' .. job.tenant)
-  for _, name in ipairs({'error', 'started_at', 'completed_at'}) do write(job, name, false) end
-  job.rest = (asked_of(job)) .. ',"asked":' .. asker
-  job.attempt, job.started, job.runAt = '0', nil, s(now)
+  for _, name in ipairs({'error', 'started_at', 'completed_at'}) do forget_part(job, name) end
+  job.rest = (asked_of(job)) .. ',{"asked":' .. asker .. '}'
+  job.attempt, job.started, job.runAt = 0, '0', s(now)
   left(job, 'pending')
-  zadd($queues, 0, job.queue)
-  zadd($lanes..job.queue, 0, job.tenant)
-  touched[live_of(job)] = nil
   enter_waiting(job)
   return 'requeued'
 end

@@ -2,7 +2,7 @@
 -- writing cannot fail.
 local CONTROL = {'pause', 'cancel', 'skip', 'start', 'revoked'}
 local READ = {'status', 'owner', 'fence', 'tenantId', 'planId', 'position', 'createdAt', 'version', 'seq', 'checkpoint',
-  'readyAt', 'pause', 'cancel', 'skip', 'start', 'revoked', 'opId', 'opDigest', 'opAt'}
+  'readyAt', 'pause', 'cancel', 'skip', 'start', 'revoked', 'control', 'op'}
 local RUNS = {RUNNING = true, ROLLING_BACK = true}
 
 local function load_task(id)
@@ -89,9 +89,10 @@ local function repeated(step, w)
     return answer(kept[2], kept[3], task and w.tasks[task], kept[4], kept[5])
   end
   local row = w.tasks[step.tasks[1].id]
-  if not row or row.opId ~= step.op then return nil end
-  if row.opDigest ~= step.digest then return {'OpReused'} end
-  return answer(row.version, row.seq, row, row.opAt, '')
+  local op, digest, when = (row and row.op or ''):match('^(%S+) (%d+) (%d+)$')
+  if op ~= step.op then return nil end
+  if digest ~= step.digest then return {'OpReused'} end
+  return answer(row.version, row.seq, row, when, '')
 end
 
 local function judge_plan(put, w)
@@ -225,7 +226,7 @@ end
 local function new_task(put, step, w)
   local row = {id = put.id, new = true, status = put.status, version = '0', seq = '0', checkpoint = '0', start = '',
     owner = put.owner, readyAt = put.readyAt, fence = put.fence, tenantId = put.tenantId, planId = put.planId,
-    position = put.position, createdAt = put.createdAt, pause = '', cancel = '', skip = '', revoked = ''}
+    position = put.position, createdAt = put.createdAt, pause = '', cancel = '', skip = '', revoked = '', control = ''}
   w.tasks[put.id] = row
   redis.call('HSETNX', $tenant..put.tenantId, 'fence', '0')
   if (redis.call('HGET', $tenant..put.tenantId, 'started') or '') == '' then
@@ -263,6 +264,7 @@ local function put_task(put, step, w, tasks)
   else
     row = touch(tasks, new_task(put, step, w))
     for i = 1, #CONTROL do set(row, CONTROL[i], '') end
+    set(row, 'control', '')
     set(row, 'checkpoint', '0')
     set(row, 'seq', '0')
   end
@@ -277,9 +279,7 @@ local function put_task(put, step, w, tasks)
     end
   end
   if step.by ~= 'P' then
-    set(row, 'opId', step.op)
-    set(row, 'opDigest', step.digest)
-    set(row, 'opAt', s(now))
+    set(row, 'op', step.op .. ' ' .. step.digest .. ' ' .. s(now))
   end
 end
 
@@ -326,6 +326,11 @@ local function write_history(key, row)
 end
 
 local function write_task(row)
+  local asked = ''
+  for i = 1, #CONTROL do
+    if row[CONTROL[i]] ~= '' then asked = 'asked' end
+  end
+  if row.control ~= asked then set(row, 'control', asked) end
   write_history($task_history..row.id, row)
   set(row, 'version', s(tonumber(row.version) + 1))
   local all = row.fields or {}
@@ -383,6 +388,9 @@ local function about(step, w)
   return '0', '0'
 end
 
+-- Plans of which more or less may be handed out than before; judged once, when all steps are taken.
+local opens = {}
+
 local function write(step, w)
   local plans, tasks, wakes = {}, {}, step.by == 'P'
   if step.plan then put_plan(step.plan, w, plans) end
@@ -396,7 +404,6 @@ local function write(step, w)
       append(touch(plans, w.plans[event.plan]), event.tail)
     end
   end
-  local opens = {}
   for _, row in ipairs(plans) do
     write_plan(row)
     opens[row.id] = row.to and true or opens[row.id]
@@ -408,7 +415,6 @@ local function write(step, w)
     end
     if row.status ~= row.was.status then wakes = true end
   end
-  for plan in pairs(opens) do judge_open(plan) end
   local version, seq = about(step, w)
   if step.by == 'P' then
     redis.call('HSET', $op..step.op, 'digest', step.digest, 'version', version, 'seq', seq, 'at', s(now), 'answer',
@@ -431,5 +437,6 @@ for i = 1, tonumber(nx()) do
   end
   out[i] = done
 end
+for plan in pairs(opens) do judge_open(plan) end
 if wakes then wake('state') end
-return out
+return {s(now), out}

@@ -1,58 +1,73 @@
 -- Jobs: what all their scripts share. A job is read once and kept here; what becomes of it is written at the end. Entries
 -- of sorted sets are written where a phase ends, because the next one reads them.
-local cache, writes, counts, changed = {}, {}, {}, {}
-local adds, rems, touched = {}, {}, {}
+local cache, counts, changed = {}, {}, {}
+local sets, dels, adds, rems = {}, {}, {}, {}
 local ended_ids, wakes = {}, false
-local META = '^{"version":(%d+),"attempt":(%d+),"deliveries":(%d+),"fence":(%d+),"worker":"([^"]*)","leaseUntil":(%d+),'
-  .. '"runAt":(%d+),"queue":"([^"]*)","tenant":"([^"]*)","priority":(%-?%d+),"seq":(%d+)(.*)}$'
+-- A record is short, because every text a script touches is hashed: version, attempt, deliveries, fence, worker, end of
+-- the lease, not before, submitted, started, queue, tenant, priority, place in the order of submission, and the rest.
+local META = '^%[(%d+),(%d+),(%d+),(%d+),"([^"]*)",(%d+),(%d+),(%d+),(%d+),"([^"]*)","([^"]*)",(%-?%d+),(%d+)(.*)%]$'
 local has_rules = redis.call('EXISTS', $rules) == 1
 
-local function parsed(id, meta, started)
-  local job = {id = id, started = started or nil}
-  job.version, job.attempt, job.deliveries, job.fence, job.worker, job.lease, job.runAt, job.queue, job.tenant,
-    job.priority, job.seq, job.rest = meta:match(META)
-  return job
+-- A job from its record. Every field it may ever have is named here, so that its table never grows.
+local function parsed(id, text)
+  local version, attempt, deliveries, fence, worker, lease, run_at, submitted, started, queue, tenant, priority, seq, rest =
+    text:match(META)
+  return {id = id, version = version, attempt = attempt, deliveries = deliveries, fence = fence, worker = worker,
+    lease = lease, runAt = run_at, submitted = submitted, started = started, queue = queue, tenant = tenant,
+    priority = priority, seq = seq, rest = rest, status = false, meta = false, error = false}
 end
 
 -- Reads jobs, those that are not known yet, many at a time.
 local function preload(ids)
-  for from = 1, #ids, 500 do
+  for from = 1, #ids, 1000 do
     local want, keys = {}, {}
-    for i = from, math.min(from + 499, #ids) do
-      if cache[ids[i]] == nil then
-        want[#want + 1] = ids[i]
-        keys[#keys + 1] = $job..ids[i] .. ':meta'
-        keys[#keys + 1] = $job..ids[i] .. ':started_at'
+    for i = from, math.min(from + 999, #ids) do
+      local id = ids[i]
+      if cache[id] == nil then
+        want[#want + 1] = id
+        keys[#keys + 1] = $job..id .. ':meta'
       end
     end
     if #keys > 0 then
       local got = redis.call('MGET', unpack(keys))
-      for i, id in ipairs(want) do
-        cache[id] = got[2 * i - 1] and parsed(id, got[2 * i - 1], got[2 * i]) or false
-      end
+      for i = 1, #want do cache[want[i]] = got[i] end
     end
   end
 end
 
+-- Records are taken apart when somebody asks: what is most common is done without.
+local statuses = {}
 local function job_of(id)
   if cache[id] == nil then preload({id}) end
-  return cache[id] or nil
+  local job = cache[id]
+  if type(job) == 'string' then
+    job = parsed(id, job)
+    job.status = statuses[id] or false
+    cache[id] = job
+  end
+  return job or nil
 end
 
 local function write(job, name, value)
-  writes[$job..job.id .. ':' .. name] = value
+  local n = #sets
+  sets[n + 1] = $job..job.id .. ':' .. name
+  sets[n + 2] = value
+end
+
+local function forget_part(job, name)
+  dels[#dels + 1] = $job..job.id .. ':' .. name
 end
 
 local function meta_of(job)
-  return '{"version":' .. job.version .. ',"attempt":' .. job.attempt .. ',"deliveries":' .. job.deliveries
-    .. ',"fence":' .. job.fence .. ',"worker":"' .. job.worker .. '","leaseUntil":' .. job.lease .. ',"runAt":'
-    .. job.runAt .. ',"queue":"' .. job.queue .. '","tenant":"' .. job.tenant .. '","priority":' .. job.priority
-    .. ',"seq":' .. job.seq .. job.rest .. '}'
+  return '[' .. job.version .. ',' .. job.attempt .. ',' .. job.deliveries .. ',' .. job.fence .. ',"' .. job.worker
+    .. '",' .. job.lease .. ',' .. job.runAt .. ',' .. job.submitted .. ',' .. job.started .. ',"' .. job.queue .. '","'
+    .. job.tenant .. '",' .. job.priority .. ',' .. job.seq .. job.rest .. ']'
 end
 
 local function write_meta(job)
-  job.version = s(job.version + 1)
-  write(job, 'meta', meta_of(job))
+  job.version = job.version + 1
+  job.meta = meta_of(job)
+  write(job, 'meta', job.meta)
 end
 
 local function status_of(job)
@@ -61,34 +76,29 @@ local function status_of(job)
   return job.status
 end
 
--- Counts are read once and written at the end.
+-- Counts change at the end; one that a limit asks for is read once.
+local function change_of(key)
+  local of = changed[key]
+  if not of then
+    of = {}
+    changed[key] = of
+  end
+  return of
+end
+
+local function add_count(key, field, n)
+  local of = change_of(key)
+  of[field] = (of[field] or 0) + n
+end
+
 local function count(key, field)
   local of = counts[key]
   if not of then
     of = {}
     counts[key] = of
   end
-  local n = of[field]
-  if not n then
-    n = tonumber(redis.call('HGET', key, field) or '0')
-    of[field] = n
-  end
-  return n
-end
-
-local function set_count(key, field, n)
-  if count(key, field) == n then return end
-  counts[key][field] = n
-  local of = changed[key]
-  if not of then
-    of = {}
-    changed[key] = of
-  end
-  of[field] = true
-end
-
-local function add_count(key, field, n)
-  set_count(key, field, count(key, field) + n)
+  if not of[field] then of[field] = tonumber(redis.call('HGET', key, field) or '0') end
+  return of[field] + (change_of(key)[field] or 0)
 end
 
 local function zadd(key, score, member)
@@ -124,25 +134,12 @@ end
 -- The end of the script: everything is written, and those who wait hear of it. Answers what ended, as they hear it.
 local function finish()
   flush()
-  local sets, dels = {}, {}
-  for key, value in pairs(writes) do
-    if value then
-      sets[#sets + 1] = key
-      sets[#sets + 1] = value
-    else
-      dels[#dels + 1] = key
-    end
-  end
-  for i = 1, #sets, 4000 do redis.call('MSET', unpack(sets, i, math.min(i + 3999, #sets))) end
   for i = 1, #dels, 4000 do redis.call('UNLINK', unpack(dels, i, math.min(i + 3999, #dels))) end
+  for i = 1, #sets, 4000 do redis.call('MSET', unpack(sets, i, math.min(i + 3999, #sets))) end
   for key, fields in pairs(changed) do
-    for field in pairs(fields) do
-      local n = counts[key][field]
-      if n == 0 then redis.call('HDEL', key, field) else redis.call('HSET', key, field, s(n)) end
+    for field, n in pairs(fields) do
+      if n ~= 0 and redis.call('HINCRBY', key, field, n) == 0 then redis.call('HDEL', key, field) end
     end
-  end
-  for live, of in pairs(touched) do
-    if redis.call('EXISTS', live) == 0 then redis.call('ZREM', $lanes..of[1], of[2]) end
   end
   local said = ''
   if #ended_ids > 0 then
@@ -152,17 +149,6 @@ local function finish()
   end
   if wakes then wake('jobs') end
   return said
-end
-
--- Fences, one after the other; the last is written by whoever draws.
-local fence_last
-local function next_fence()
-  if fence_last then
-    fence_last = fence_last + 1
-  else
-    fence_last = math.max(tonumber(redis.call('GET', $fence) or '0') + 1, us)
-  end
-  return s(fence_last)
 end
 
 -- Rules, each read once: {running, waiting, held}.
@@ -192,50 +178,60 @@ local function rule_of_tenant(tenant)
 end
 
 -- The place among a tenant's jobs: by priority, time and order of submission. It is as long for every job.
+local ZEROS = '0000000000000000'
+local NORMAL = '127'
 local function member_of(job)
-  return string.format('%03d%015.0f%016.0f%s', 127 - job.priority, job.runAt, job.seq, job.id)
+  local run_at, seq = job.runAt, job.seq
+  local priority = job.priority == '0' and NORMAL or string.format('%03d', 127 - job.priority)
+  return priority .. ZEROS:sub(#run_at + 2) .. run_at .. ZEROS:sub(#seq + 1) .. seq .. job.id
 end
 
-local function live_of(job)
-  return $live..job.queue .. ':' .. job.tenant
+-- Turns are taken in the order of the server's own clock, whatever a caller's says: a microsecond for each turn, which
+-- takes longer than that.
+local turn_at = time[1] * 1000000 + time[2]
+local function next_turn()
+  turn_at = turn_at + 1
+  return turn_at
 end
 
--- A tenant whose turn may come goes behind the others.
+-- A tenant whose turn may come goes behind the others. Who is there already is known to lists, too.
 local function join_ring(queue, tenant)
-  local key = $queue..queue
-  local turn = count(key, 'turn') + 1
-  if redis.call('ZADD', $ring..queue, 'NX', turn, tenant) == 1 then set_count(key, 'turn', turn) end
+  if redis.call('ZADD', $ring..queue, 'NX', next_turn(), tenant) == 1 then
+    zadd($queues, 0, queue)
+    zadd($lanes..queue, 0, tenant)
+  end
 end
 
 local joined = {}
 local function put_waiting(job, member)
+  local lane = job.queue .. ':' .. job.tenant
   if tonumber(job.runAt) <= now then
-    local lane = job.queue .. ':' .. job.tenant
     zadd($lane..lane, 0, member)
     if not joined[lane] then
       joined[lane] = true
       join_ring(job.queue, job.tenant)
     end
   else
+    zadd($queues, 0, job.queue)
+    zadd($lanes..job.queue, 0, job.tenant)
     zadd($later..job.queue, job.runAt, member .. job.tenant)
+    zadd($waits..lane, 0, member)
   end
 end
 
 -- It waits, and is counted.
 local function enter_waiting(job)
-  local member = member_of(job)
-  zadd(live_of(job), 0, member)
-  put_waiting(job, member)
+  put_waiting(job, member_of(job))
   add_count($queue..job.queue, 'waiting', 1)
   if job.tenant ~= '' then add_count($of_tenant..job.tenant, 'waiting', 1) end
   wakes = true
 end
 
-local function count_started(job)
-  add_count($queue..job.queue, 'waiting', -1)
-  if job.tenant ~= '' then
-    add_count($of_tenant..job.tenant, 'waiting', -1)
-    add_count($of_tenant..job.tenant, 'running', 1)
+local function count_started(queue, tenant, n)
+  add_count($queue..queue, 'waiting', -n)
+  if tenant ~= '' then
+    add_count($of_tenant..tenant, 'waiting', -n)
+    add_count($of_tenant..tenant, 'running', n)
   end
 end
 
@@ -248,8 +244,7 @@ local function unpark(tenant)
 end
 
 local function leave_running(job)
-  zrem($running..job.queue, job.id)
-  zrem(live_of(job), member_of(job))
+  zrem($running..job.queue, job.id .. job.tenant)
   if job.tenant ~= '' then add_count($of_tenant..job.tenant, 'running', -1) end
   if has_rules then
     wakes = true
@@ -260,20 +255,20 @@ end
 -- What people asked stands behind the rest, which is fixed: the fixed part, a request to end, and who asked last.
 local function asked_of(job)
   local fixed, cancel, asked = job.rest, '', ''
-  local from = fixed:find(',"asked":', 1, true)
+  local from = fixed:find(',{"asked":', 1, true)
   if from then fixed, asked = fixed:sub(1, from - 1), fixed:sub(from) end
-  from = fixed:find(',"cancel":', 1, true)
+  from = fixed:find(',{"cancel":', 1, true)
   if from then fixed, cancel = fixed:sub(1, from - 1), fixed:sub(from) end
   return fixed, cancel, asked
 end
 
 local function wants_end(job)
-  return job.rest:find(',"cancel":', 1, true) ~= nil
+  return job.rest:find(',{"cancel":', 1, true) ~= nil
 end
 
 -- Nobody runs it any more. Its fence stays: what comes late under it is known.
 local function left(job, status)
-  job.status, job.worker, job.deliveries, job.lease = status, '', '0', '0'
+  job.status, job.worker, job.deliveries, job.lease = status, '', 0, '0'
   if wants_end(job) then
     local fixed, _, asked = asked_of(job)
     job.rest = fixed .. asked
@@ -282,18 +277,24 @@ local function left(job, status)
   write_meta(job)
 end
 
+-- When something that began then ends, as text, and as it stands in the list of ended jobs.
+local now_text, now_newest = s(now), string.format('%015.0f', MAX - now)
+local function end_of(begun)
+  begun = tonumber(begun)
+  if begun <= now then return now_text, now_newest end
+  return s(begun), string.format('%015.0f', MAX - begun)
+end
+
 local function ended(job, status)
-  local when = now
-  local begun = tonumber(job.started or redis.call('GET', $job..job.id .. ':submitted_at'))
-  if begun > when then when = begun end
-  write(job, 'completed_at', s(when))
-  zadd($ended_jobs..status, 0, string.format('%015.0f', MAX - when) .. job.id .. job.queue .. ':' .. job.tenant)
-  touched[live_of(job)] = {job.queue, job.tenant}
+  local text, newest = end_of(job.started ~= '0' and job.started or job.submitted)
+  write(job, 'completed_at', text)
+  zadd($ended_jobs..status, 0, newest .. job.id .. job.queue .. ':' .. job.tenant)
   ended_ids[#ended_ids + 1] = job.id
   left(job, status)
 end
 
 local function failed(job, text)
+  job.error = text
   write(job, 'error', text)
   leave_running(job)
   ended(job, 'failed')
@@ -312,7 +313,7 @@ end
 
 local function numbers_of(job)
   local most, first, longest, timeout =
-    job.rest:match('^,"maxAttempts":(%d+),"firstMs":(%d+),"maxMs":(%d+),"timeoutMs":(%d+)')
+    job.rest:match('^,(%d+),(%d+),(%d+),(%d+)')
   return tonumber(most), tonumber(first), tonumber(longest), tonumber(timeout)
 end
 
@@ -322,6 +323,7 @@ local function again_or_failed(job, text, retry, spread)
   local tried = tonumber(job.attempt)
   if not retry or tried >= most then return failed(job, text) end
   local full = math.min(first * 2 ^ (math.max(tried, 1) - 1), longest)
+  job.error = text
   write(job, 'error', text)
   waits_again(job, now + full - math.floor(full * 0.5 * (math.min(spread, 999) / 1000)))
 end
@@ -354,13 +356,15 @@ end
 local function judge_queue(queue, look_max, again)
   local passed, looked = 0, 0
   while looked < look_max do
-    local ids = redis.call('ZRANGEBYSCORE', $running..queue, '-inf', s(now), 'LIMIT', passed, 200)
+    local entries = redis.call('ZRANGEBYSCORE', $running..queue, '-inf', s(now), 'LIMIT', passed, 200)
+    local ids = {}
+    for i, entry in ipairs(entries) do ids[i] = entry:sub(1, 36) end
     preload(ids)
-    for _, id in ipairs(ids) do
+    for i, id in ipairs(ids) do
       local job = job_of(id)
       looked = looked + 1
       if not job then
-        redis.call('ZREM', $running..queue, id)
+        redis.call('ZREM', $running..queue, entries[i])
       elseif not expire(job) then
         local said = again(job)
         if said == 'enough' then return end

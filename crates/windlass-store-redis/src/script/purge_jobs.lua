@@ -6,7 +6,7 @@ local PARTS = {'status', 'payload', 'result', 'error', 'submitted_at', 'started_
 local function forget(job)
   local keys = {}
   for i, part in ipairs(PARTS) do keys[i] = $job..job.id .. ':' .. part end
-  local key = (asked_of(job)):match(',"key":"(.*)"$')
+  local key = (asked_of(job)):match(',{"key":"(.*)"}$')
   if key then
     key = $job_key..job.tenant .. ':' .. job.queue .. ':' .. key
     if redis.call('GET', key) == job.id then keys[#keys + 1] = key end

@@ -10,7 +10,8 @@ local function forget_plan(plan)
     redis.call('ZREM', $plans..'all', member)
     redis.call('ZREM', $plans..of[1], member)
   end
-  redis.call('DEL', $plan..plan, $plan_spec..plan, $plan_history..plan, $tally..plan, $ready..plan, $claimed..plan)
+  for _, owner in ipairs(redis.call('SMEMBERS', $claimers..plan)) do redis.call('DEL', $claimed..plan .. ':' .. owner) end
+  redis.call('DEL', $plan..plan, $plan_spec..plan, $plan_history..plan, $tally..plan, $ready..plan, $claimers..plan)
   redis.call('ZREM', $open, plan)
   redis.call('ZREM', $ended_plans, plan)
   redis.call('SADD', $gone_plans, plan)

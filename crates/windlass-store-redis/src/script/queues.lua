@@ -30,6 +30,7 @@ while #out < limit do
       out[#out + 1] = {queue, waiting, running, oldest(queue), till}
     else
       redis.call('ZREM', $queues, queue)
+      redis.call('DEL', $ring..queue)
     end
   end
   if #names < limit then break end

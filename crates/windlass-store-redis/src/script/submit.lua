@@ -15,7 +15,7 @@ for from = 1, #ids, 1000 do
   for i = from, math.min(from + 999, #ids) do keys[#keys + 1] = $job..ids[i] .. ':meta' end
   for i, meta in ipairs(redis.call('MGET', unpack(keys))) do
     local id = ids[from + i - 1]
-    cache[id] = meta and parsed(id, meta) or false
+    cache[id] = meta
   end
 end
 
@@ -44,7 +44,7 @@ local function full(new, more)
 end
 
 local function digest_of(job)
-  return job.digest or job.rest:match('"digest":(%d+)')
+  return job.digest or job.rest:match('^,%d+,%d+,%d+,%d+,(%d+)')
 end
 
 -- What a group comes to; nothing is written.
@@ -52,7 +52,7 @@ local function judge(group)
   local answers, coming, with_key, more = {}, {}, {}, {}
   for i, new in ipairs(group) do
     local key = new.key ~= '' and new.tenant .. ':' .. new.queue .. ':' .. new.key or nil
-    local there = cache[new.id] or coming[new.id]
+    local there = cache[new.id] and job_of(new.id) or coming[new.id]
     if not there and key then
       there = with_key[key]
       local id = not there and holder_of(key)
@@ -78,30 +78,61 @@ local function judge(group)
   return {'ok', answers}
 end
 
-local seq, queues = nil, {}
+-- Places in the order of submission are drawn for all of them at once; those that are not needed are left out.
+local seq
+local at_now = s(now)
+local padded_now = ZEROS:sub(#at_now + 2) .. at_now
+local lane_queue, lane_tenant, lane_adds
 local function accept(new)
-  seq = (seq or tonumber(redis.call('GET', $job_seq) or '0')) + 1
-  local run_at = now
-  if new.when == 'in' then run_at = after_now(new.ms) elseif new.when == 'at' then run_at = math.max(new.ms, now) end
-  local job = {id = new.id, version = '1', attempt = '0', deliveries = '0', fence = '0', worker = '', lease = '0',
-    runAt = s(run_at), queue = new.queue, tenant = new.tenant, priority = new.priority, seq = s(seq), rest = new.rest,
-    status = 'pending'}
-  cache[new.id] = job
-  local key = $job..new.id
-  writes[key .. ':status'] = 'pending'
-  writes[key .. ':submitted_at'] = s(now)
-  writes[key .. ':meta'] = meta_of(job)
-  if new.payload ~= '' then writes[key .. ':payload'] = new.payload end
-  if new.with then
-    writes[$job_key..new.with] = new.id
-    known_keys[new.with] = new.id
+  seq = (seq or redis.call('INCRBY', $job_seq, #ids) - #ids) + 1
+  local id, queue, tenant, priority, place = new.id, new.queue, new.tenant, new.priority, s(seq)
+  local run_at, padded = at_now, padded_now
+  if new.when ~= 'now' then
+    run_at = s(new.when == 'in' and after_now(new.ms) or math.max(new.ms, now))
+    padded = ZEROS:sub(#run_at + 2) .. run_at
   end
-  enter_waiting(job)
-  local lane = new.queue .. ':' .. new.tenant
-  if not queues[lane] then
-    queues[lane] = true
-    zadd($queues, 0, new.queue)
-    zadd($lanes..new.queue, 0, new.tenant)
+  local meta = '[1,0,0,0,"",0,' .. run_at .. ',' .. at_now .. ',0,"' .. queue .. '","' .. tenant .. '",' .. priority .. ','
+    .. place .. new.rest .. ']'
+  cache[id], statuses[id] = meta, 'pending'
+  local key, n = $job..id, #sets
+  sets[n + 1], sets[n + 2] = key .. ':status', 'pending'
+  sets[n + 3], sets[n + 4] = key .. ':submitted_at', at_now
+  sets[n + 5], sets[n + 6] = key .. ':meta', meta
+  if new.payload ~= '' then sets[n + 7], sets[n + 8] = key .. ':payload', new.payload end
+  if new.with then
+    redis.call('SET', $job_key..new.with, id)
+    known_keys[new.with] = id
+  end
+  local first = priority == '0' and NORMAL or string.format('%03d', 127 - priority)
+  local member = first .. padded .. ZEROS:sub(#place + 1) .. place .. id
+  if run_at == at_now and queue == lane_queue and tenant == lane_tenant then
+    -- The lane of the one before, as nearly always.
+    n = #lane_adds
+    lane_adds[n + 1], lane_adds[n + 2] = 0, member
+  else
+    put_waiting({queue = queue, tenant = tenant, runAt = run_at}, member)
+    if run_at == at_now then lane_queue, lane_tenant, lane_adds = queue, tenant, adds[$lane..queue .. ':' .. tenant] end
+  end
+end
+
+-- Counts a group, lane by lane.
+local function count_group(group)
+  local lanes = {}
+  for _, new in ipairs(group) do
+    if new.comes then
+      local lane = new.queue .. ':' .. new.tenant
+      local of = lanes[lane]
+      if not of then
+        of = {new.queue, new.tenant, 0}
+        lanes[lane] = of
+      end
+      of[3] = of[3] + 1
+    end
+  end
+  for _, of in pairs(lanes) do
+    wakes = true
+    add_count($queue..of[1], 'waiting', of[3])
+    if of[2] ~= '' then add_count($of_tenant..of[2], 'waiting', of[3]) end
   end
 end
 
@@ -112,8 +143,8 @@ for g, group in ipairs(groups) do
     for _, new in ipairs(group) do
       if new.comes then accept(new) end
     end
+    count_group(group)
   end
 end
-if seq then redis.call('SET', $job_seq, s(seq)) end
 finish()
 return out

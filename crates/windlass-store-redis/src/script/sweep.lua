@@ -5,12 +5,14 @@ for _, queue in ipairs(redis.call('ZRANGE', $queues, 0, -1)) do
   if done >= left_over then break end
   local passed = 0
   while true do
-    local ids = redis.call('ZRANGEBYSCORE', $running..queue, '-inf', s(now), 'LIMIT', passed, 200)
+    local entries = redis.call('ZRANGEBYSCORE', $running..queue, '-inf', s(now), 'LIMIT', passed, 200)
+    local ids = {}
+    for i, entry in ipairs(entries) do ids[i] = entry:sub(1, 36) end
     preload(ids)
-    for _, id in ipairs(ids) do
+    for i, id in ipairs(ids) do
       local job = job_of(id)
       if not job then
-        redis.call('ZREM', $running..queue, id)
+        redis.call('ZREM', $running..queue, entries[i])
       elseif done < left_over and expire(job) then
         done = done + 1
       else

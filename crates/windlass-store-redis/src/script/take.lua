@@ -40,11 +40,12 @@ local function candidates(of, want)
     end
   end
   -- What somebody claimed and did not begin is handed out again when they are gone.
-  local held = redis.call('ZRANGE', $claimed..of, 0, -1, 'WITHSCORES')
-  for i = 1, #held, 2 do
-    local id, owner = held[i]:match('^%d+ %d+ (%S+) (%S+)$')
-    if not is_live(owner) and tonumber(held[i]:sub(1, 15)) <= now then
-      list[#list + 1] = {tonumber(held[i + 1]), held[i], id, true}
+  for _, owner in ipairs(redis.call('SMEMBERS', $claimers..of)) do
+    local held = is_live(owner) and {} or redis.call('ZRANGE', $claimed..of .. ':' .. owner, 0, -1, 'WITHSCORES')
+    for i = 1, #held, 2 do
+      if tonumber(held[i]:sub(1, 15)) <= now then
+        list[#list + 1] = {tonumber(held[i + 1]), held[i], held[i]:sub(28), true}
+      end
     end
   end
   table.sort(list, function(a, b)

@@ -23,7 +23,9 @@ local function leave(row)
   if class and row.owner == '' then
     redis.call('ZREM', $ready..row.planId, member)
   elseif class then
-    redis.call('ZREM', $claimed..row.planId, member .. ' ' .. row.owner)
+    local key = $claimed..row.planId .. ':' .. row.owner
+    redis.call('ZREM', key, member)
+    if redis.call('EXISTS', key) == 0 then redis.call('SREM', $claimers..row.planId, row.owner) end
   end
 end
 
@@ -32,7 +34,8 @@ local function enter(row)
   if class and row.owner == '' then
     redis.call('ZADD', $ready..row.planId, class, member)
   elseif class then
-    redis.call('ZADD', $claimed..row.planId, class, member .. ' ' .. row.owner)
+    redis.call('ZADD', $claimed..row.planId .. ':' .. row.owner, class, member)
+    redis.call('SADD', $claimers..row.planId, row.owner)
   end
 end
 
@@ -41,7 +44,7 @@ local function judge_open(plan)
   local of = redis.call('HMGET', $plan..plan, 'status', 'slots', 'maxConcurrency')
   local free = of[1] == 'RUNNING' and tonumber(of[2] or '0') < tonumber(of[3])
   local open = free and redis.call('EXISTS', $ready..plan) == 1
-  open = open or (of[1] == 'RUNNING' and redis.call('EXISTS', $claimed..plan) == 1)
+  open = open or (of[1] == 'RUNNING' and redis.call('EXISTS', $claimers..plan) == 1)
   if open then
     redis.call('ZADD', $open, 0, plan)
   else

@@ -1,5 +1,5 @@
 -- Complete, heartbeat and claim, for each worker in one step: what was said first, of all of them, then the claims.
-local turns, ids = {}, {}
+local turns, ids, wanted_all = {}, {}, 0
 for t = 1, tonumber(nx()) do
   local turn = {worker = nx(), lease = tonumber(nx()), settle = {}, beat = {}, want = {}}
   for i = 1, tonumber(nx()) do
@@ -16,7 +16,11 @@ for t = 1, tonumber(nx()) do
     turn.beat[i] = {id = nx(), fence = nx()}
     ids[#ids + 1] = turn.beat[i].id
   end
-  for i = 1, tonumber(nx()) do turn.want[i] = {queue = nx(), n = tonumber(nx())} end
+  for i = 1, tonumber(nx()) do
+    local want = {queue = nx(), n = tonumber(nx())}
+    turn.want[i] = want
+    wanted_all = wanted_all + want.n
+  end
   turns[t] = turn
 end
 preload(ids)
@@ -26,7 +30,36 @@ local function holds(job, fence)
   if job.worker == '' then return {'State', status_of(job)} end
 end
 
+-- A job that runs under this fence and is done, without taking it apart. Whatever else there is to say is said below.
+local RUNS = '^%[(%d+),(%d+),%d+,(%d+),"[^"]+",%d+(),%d+,%d+,(%d+),"([^"]*)","([^"]*)"'
+local function complete(said)
+  local id = said.id
+  local text = cache[id]
+  if type(text) ~= 'string' or text:find(',{"cancel":', 1, true) then return false end
+  local version, attempt, fence, rest, started, queue, tenant = text:match(RUNS)
+  if not version or fence ~= said.fence then return false end
+  local ends, newest = end_of(started)
+  local meta = '[' .. version + 1 .. ',' .. attempt .. ',0,' .. fence .. ',"",0' .. text:sub(rest)
+  cache[id], statuses[id] = meta, 'completed'
+  local key, n = $job..id, #sets
+  sets[n + 1], sets[n + 2] = key .. ':status', 'completed'
+  sets[n + 3], sets[n + 4] = key .. ':result', said.text
+  sets[n + 5], sets[n + 6] = key .. ':completed_at', ends
+  sets[n + 7], sets[n + 8] = key .. ':meta', meta
+  if tonumber(attempt) > 1 then dels[#dels + 1] = key .. ':error' end
+  zrem($running..queue, id .. tenant)
+  zadd($ended_jobs..'completed', 0, newest .. id .. queue .. ':' .. tenant)
+  ended_ids[#ended_ids + 1] = id
+  if tenant ~= '' then add_count($of_tenant..tenant, 'running', -1) end
+  if has_rules then
+    wakes = true
+    if tenant ~= '' then unpark(tenant) end
+  end
+  return true
+end
+
 local function settle(said)
+  if said.kind == 'completed' and complete(said) then return 'completed' end
   local job = job_of(said.id)
   if not job then return {'NotFound'} end
   if job.worker == '' and job.fence == said.fence and said.fence ~= '0' then return status_of(job) end
@@ -34,7 +67,7 @@ local function settle(said)
   if no then return no end
   if said.kind == 'completed' then
     write(job, 'result', said.text)
-    if tonumber(job.attempt) > 1 then write(job, 'error', false) end
+    if tonumber(job.attempt) > 1 then forget_part(job, 'error') end
     leave_running(job)
     ended(job, 'completed')
   elseif said.kind == 'failed' then
@@ -47,7 +80,7 @@ local function settle(said)
     if wants_end(job) then
       failed(job, windlass_error('CANCELLED', 'its end was asked for while it ran'))
     else
-      job.attempt = s(math.max(job.attempt - 1, 0))
+      job.attempt = math.max(job.attempt - 1, 0)
       waits_again(job, now)
     end
   else
@@ -64,34 +97,65 @@ local function beat(said, lease)
   local till, timeout = deadline(job)
   if till and till <= now then return {'TimedOut', timeout} end
   job.lease = s(after_now(lease))
-  zadd($running..job.queue, job.lease, job.id)
+  zadd($running..job.queue, job.lease, job.id .. job.tenant)
   write_meta(job)
   return {'ok', job.lease, wants_end(job) and 1 or 0}
 end
 
+-- Fences, one after the other: as many as jobs are wanted, drawn when the first is needed.
+local fence_next
+local function next_fence()
+  if not fence_next then
+    local last = tonumber(redis.call('SET', $fence, s(us + wanted_all), 'GET') or '0')
+    fence_next = us
+    if last >= us then
+      fence_next = last + 1
+      redis.call('SET', $fence, s(last + 1 + wanted_all))
+    end
+  end
+  fence_next = fence_next + 1
+  return s(fence_next - 1)
+end
+
 -- The job is this worker's.
+local at_now = s(now)
 local function deliver(job, turn, out)
-  job.worker, job.fence, job.lease = turn.worker, next_fence(), s(after_now(turn.lease))
-  job.deliveries = s(job.deliveries + 1)
-  local begun = math.max(now, tonumber(job.submitted or '0'))
-  job.started, job.status = s(begun), 'running'
+  job.worker, job.fence, job.lease = turn.worker, next_fence(), turn.till
+  job.deliveries = job.deliveries + 1
+  job.started, job.status = at_now, 'running'
+  if tonumber(job.submitted) > now then job.started = job.submitted end
   write(job, 'status', 'running')
   write(job, 'started_at', job.started)
   write_meta(job)
-  zadd($running..job.queue, job.lease, job.id)
+  zadd($running..job.queue, job.lease, job.id .. job.tenant)
   out[#out + 1] = job
 end
 
--- Times of submission, of those that are about to begin.
-local function read_submitted(ids)
-  for from = 1, #ids, 1000 do
-    local keys = {}
-    for i = from, math.min(from + 999, #ids) do keys[#keys + 1] = $job..ids[i] .. ':submitted_at' end
-    for i, at in ipairs(redis.call('MGET', unpack(keys))) do
-      local job = job_of(ids[from + i - 1])
-      if job then job.submitted = at or '0' end
-    end
+-- The same for a job that waits and is not taken apart, as nearly all are.
+local WAITS = '^%[(%d+),(%d+),0,%d+,"",0(,%d+,(%d+),)%d+()'
+local function deliver_waiting(id, queue, tenant, turn, out)
+  local text = cache[id]
+  local version, attempt, times, submitted, rest
+  if type(text) == 'string' then version, attempt, times, submitted, rest = text:match(WAITS) end
+  if not version then
+    local job = job_of(id)
+    if not job then return false end
+    job.attempt = job.attempt + 1
+    deliver(job, turn, out)
+    return true
   end
+  local begun = tonumber(submitted) > now and submitted or now_text
+  attempt = attempt + 1
+  local meta = '[' .. version + 1 .. ',' .. attempt .. ',1,' .. next_fence() .. ',"' .. turn.worker .. '",' .. turn.till
+    .. times .. begun .. text:sub(rest)
+  cache[id] = meta
+  local key, n = $job..id, #sets
+  sets[n + 1], sets[n + 2] = key .. ':status', 'running'
+  sets[n + 3], sets[n + 4] = key .. ':started_at', begun
+  sets[n + 5], sets[n + 6] = key .. ':meta', meta
+  zadd($running..queue, turn.till, id .. tenant)
+  out[#out + 1] = {id = id, meta = meta, attempt = attempt}
+  return true
 end
 
 -- What waited for its time, and whose time has come.
@@ -101,6 +165,7 @@ local function promote(queue)
     for _, entry in ipairs(due) do
       local member, tenant = entry:sub(1, 70), entry:sub(71)
       zrem($later..queue, entry)
+      zrem($waits..queue .. ':' .. tenant, member)
       zadd($lane..queue .. ':' .. tenant, 0, member)
       join_ring(queue, tenant)
     end
@@ -151,6 +216,24 @@ local function share(list, room, rounds)
   end
 end
 
+-- What a claim reads of jobs that wait, in one go: record and payload.
+local payloads = {}
+local function read_waiting(ids)
+  for from = 1, #ids, 500 do
+    local keys = {}
+    for i = from, math.min(from + 499, #ids) do
+      local key, n = $job..ids[i], #keys
+      keys[n + 1], keys[n + 2] = key .. ':meta', key .. ':payload'
+    end
+    local got = redis.call('MGET', unpack(keys))
+    for i = from, math.min(from + 499, #ids) do
+      local id, at = ids[i], 2 * (i - from)
+      if cache[id] == nil then cache[id] = got[at + 1] end
+      payloads[id] = got[at + 2]
+    end
+  end
+end
+
 -- Takes from its lane what a tenant is given. What a clock ahead of this one brought there too early goes back.
 local function pop(queue, tenant, all)
   local lane = $lane..queue .. ':' .. tenant.name
@@ -161,6 +244,7 @@ local function pop(queue, tenant, all)
     local run_at = tonumber(member:sub(4, 18))
     if run_at > now then
       zadd($later..queue, run_at, member .. tenant.name)
+      zadd($waits..queue .. ':' .. tenant.name, 0, member)
     else
       local id = member:sub(35)
       tenant.jobs[#tenant.jobs + 1] = id
@@ -172,6 +256,7 @@ end
 local function claim_waiting(queue, room, turn, out)
   local list, moved, looked = ready_tenants(queue, room)
   local whole = looked < room
+  local alone = whole and looked == 1
   share(list, room, whole and room or 1)
   local all, most = {}, 0
   for _, tenant in ipairs(list) do
@@ -179,30 +264,22 @@ local function claim_waiting(queue, room, turn, out)
       pop(queue, tenant, all)
       most = math.max(most, #tenant.jobs)
       moved = true
+      if #tenant.jobs > 0 then count_started(queue, tenant.name, #tenant.jobs) end
     end
   end
-  preload(all)
-  read_submitted(all)
-  local ring = $queue..queue
-  local turn_number = count(ring, 'turn')
+  read_waiting(all)
   for round = 1, most do
     for _, tenant in ipairs(list) do
       local id = tenant.jobs and tenant.jobs[round]
-      local job = id and job_of(id)
-      if job then
-        job.attempt = s(job.attempt + 1)
-        count_started(job)
-        deliver(job, turn, out)
-        turn_number = turn_number + 1
-        tenant.turn = turn_number
+      if id and deliver_waiting(id, queue, tenant.name, turn, out) then
+        tenant.turn = next_turn()
       end
     end
   end
-  set_count(ring, 'turn', turn_number)
   for _, tenant in ipairs(list) do
     if tenant.n > 0 and tenant.n >= tenant.length then
       redis.call('ZREM', $ring..queue, tenant.name)
-    elseif tenant.turn then
+    elseif tenant.turn and not alone then
       redis.call('ZADD', $ring..queue, tenant.turn, tenant.name)
     end
   end
@@ -211,17 +288,19 @@ local function claim_waiting(queue, room, turn, out)
 end
 
 local function claim(queue, n, turn, out)
-  local key = $queue..queue
+  -- That somebody asks is written when it would be news to those who look.
   local till = after_now(turn.lease)
-  if till > count(key, 'workerUntil') then set_count(key, 'workerUntil', till) end
-  redis.call('ZADD', $queues, 0, queue)
+  local known = tonumber(redis.call('HGET', $queue..queue, 'workerUntil') or '0')
+  if till - turn.lease / 8 > known then
+    redis.call('HSET', $queue..queue, 'workerUntil', s(till))
+    redis.call('ZADD', $queues, 0, queue)
+  end
   local of = rule('queue:' .. queue)
   if n == 0 or of.held then return end
   local before = #out
   judge_queue(queue, 1000000, function(job)
     if #out - before >= n then return 'enough' end
     if rule_of_tenant(job.tenant).held then return 'stays' end
-    if not job.submitted then read_submitted({job.id}) end
     deliver(job, turn, out)
   end)
   flush()
@@ -253,16 +332,12 @@ end
 -- As workers get them: the job with its payload, and what went wrong in the attempt before.
 local function shown(jobs)
   local out = {}
-  for from = 1, #jobs, 1000 do
-    local keys = {}
-    for i = from, math.min(from + 999, #jobs) do keys[#keys + 1] = $job..jobs[i].id .. ':payload' end
-    for i, payload in ipairs(redis.call('MGET', unpack(keys))) do
-      local job = jobs[from + i - 1]
-      local key = $job..job.id .. ':error'
-      local why = false
-      if tonumber(job.attempt) > 1 then why = writes[key] or redis.call('GET', key) end
-      out[#out + 1] = {job.id, meta_of(job), payload, job.submitted, job.started, why}
-    end
+  for i, job in ipairs(jobs) do
+    local id = job.id
+    local why, payload = false, payloads[id]
+    if payload == nil then payload = redis.call('GET', $job..id .. ':payload') end
+    if tonumber(job.attempt) > 1 then why = job.error or redis.call('GET', $job..id .. ':error') end
+    out[i] = {id, job.meta, payload, why}
   end
   return out
 end
@@ -277,6 +352,7 @@ end
 flush()
 for t, turn in ipairs(turns) do
   local jobs, wanted = {}, 0
+  turn.till = s(after_now(turn.lease))
   for _, want in ipairs(turn.want) do
     wanted = wanted + want.n
     claim(want.queue, want.n, turn, jobs)
@@ -284,5 +360,4 @@ for t, turn in ipairs(turns) do
   out[t][3] = shown(jobs)
   if #jobs < wanted then out[t][4] = next_of(turn) end
 end
-if fence_last then redis.call('SET', $fence, s(fence_last)) end
 return {out, finish()}

@@ -1,16 +1,20 @@
 //! Plans and tasks as hashes: names and values, an empty value for what there is not.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use redis::Value;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use windlass_core::failure::Failure;
 use windlass_core::fence::Fence;
 use windlass_core::id::InstanceId;
+use windlass_core::json::Json;
 use windlass_core::plan::{Plan, PlanStatus};
 use windlass_core::port::PortError;
 use windlass_core::port::state::{InstanceRow, LastOp, OpRow, PlanRow, TaskRow};
 use windlass_core::task::status::TaskStatus;
-use windlass_core::task::{Control, Task};
+use windlass_core::task::{Attempt, Control, Hold, Task};
 use windlass_core::time::Ms;
 
 use super::step::json;
@@ -61,27 +65,15 @@ pub(super) fn plan_fields(plan: &Plan) -> Pairs {
 
 /// What of a task may change, and with a new one what stays.
 pub(super) fn task_fields(task: &Task, new: bool) -> Result<Pairs, PortError> {
-    fn some<T: serde::Serialize>(value: Option<&T>) -> Result<String, PortError> {
-        value.map_or_else(|| Ok(String::new()), json)
-    }
     let mut fields = vec![
         ("status", task.status.name().to_owned()),
-        ("completed", task.completed.to_string()),
-        ("stage", task.stage.map_or_else(String::new, |stage| stage.to_string())),
-        ("attempt", some(task.attempt.as_ref())?),
-        ("pass", task.pass.to_string()),
-        ("retries", task.retries.to_string()),
-        ("takenBack", task.taken_back.to_string()),
-        ("hold", some(task.hold.as_ref())?),
+        ("detail", detail(task)?),
         ("owner", id(task.owner.as_ref())),
         ("fence", task.fence.0.to_string()),
         ("readyAt", task.ready_at.get().to_string()),
         ("startedAt", at(task.started_at)),
         ("updatedAt", task.updated_at.get().to_string()),
         ("endedAt", at(task.ended_at)),
-        ("failure", some(task.failure.as_ref())?),
-        ("context", some(task.context.as_ref())?),
-        ("stages", task.stages.to_string()),
     ];
     if new {
         fields.extend([
@@ -93,6 +85,47 @@ pub(super) fn task_fields(task: &Task, new: bool) -> Result<Pairs, PortError> {
         ]);
     }
     Ok(fields)
+}
+
+/// How far a task has come, which changes with every boundary: one short document.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Detail<'t> {
+    stages: u32,
+    completed: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stage: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    attempt: Option<Attempt>,
+    pass: u32,
+    retries: u32,
+    taken_back: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hold: Option<Cow<'t, Hold>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failure: Option<Cow<'t, Failure>>,
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    context: Option<Json>,
+}
+
+/// A `null` that was given is a value, only an absent key is none.
+fn given<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(from).map(Some)
+}
+
+pub(super) fn detail(task: &Task) -> Result<String, PortError> {
+    json(&Detail {
+        stages: task.stages,
+        completed: task.completed,
+        stage: task.stage,
+        attempt: task.attempt,
+        pass: task.pass,
+        retries: task.retries,
+        taken_back: task.taken_back,
+        hold: task.hold.as_ref().map(Cow::Borrowed),
+        failure: task.failure.as_ref().map(Cow::Borrowed),
+        context: task.context.clone(),
+    })
 }
 
 fn id(instance: Option<&InstanceId>) -> String {
@@ -190,20 +223,21 @@ impl Fields {
     }
 
     pub(super) fn task(&self) -> Result<TaskRow, PortError> {
+        let detail: Detail<'_> = serde_json::from_str(self.text("detail")).map_err(|error| corrupt("detail", error))?;
         let task = Task {
             id: self.parse("taskId")?,
             tenant: self.parse("tenantId")?,
             plan: self.parse("planId")?,
             position: self.parse("position")?,
             status: self.word::<TaskStatus>("status")?,
-            stages: self.parse("stages")?,
-            completed: self.parse("completed")?,
-            stage: self.some("stage")?,
-            attempt: self.json("attempt")?,
-            pass: self.parse("pass")?,
-            retries: self.parse("retries")?,
-            taken_back: self.parse("takenBack")?,
-            hold: self.json("hold")?,
+            stages: detail.stages,
+            completed: detail.completed,
+            stage: detail.stage,
+            attempt: detail.attempt,
+            pass: detail.pass,
+            retries: detail.retries,
+            taken_back: detail.taken_back,
+            hold: detail.hold.map(Cow::into_owned),
             owner: self.some("owner")?,
             fence: Fence(self.parse("fence")?),
             ready_at: self.at("readyAt")?,
@@ -211,12 +245,8 @@ impl Fields {
             started_at: self.some_at("startedAt")?,
             updated_at: self.at("updatedAt")?,
             ended_at: self.some_at("endedAt")?,
-            failure: self.json("failure")?,
-            context: self.json("context")?,
-        };
-        let op = match self.some("opId")? {
-            None => None,
-            Some(id) => Some(LastOp { id, digest: self.parse("opDigest")?, at: self.at("opAt")? }),
+            failure: detail.failure.map(Cow::into_owned),
+            context: detail.context,
         };
         Ok(TaskRow {
             task,
@@ -224,8 +254,16 @@ impl Fields {
             checkpoint: self.parse("checkpoint")?,
             version: self.parse("version")?,
             seq: self.some("seq")?.unwrap_or(0),
-            op,
+            op: self.last_op()?,
         })
+    }
+
+    fn last_op(&self) -> Result<Option<LastOp>, PortError> {
+        let mut words = self.text("op").split(' ').filter(|word| !word.is_empty());
+        let Some(id) = words.next() else { return Ok(None) };
+        let bad = || corrupt("op", self.text("op"));
+        let mut number = || words.next().and_then(|word| word.parse().ok()).ok_or_else(bad);
+        Ok(Some(LastOp { id: id.parse().map_err(|_| bad())?, digest: number()?, at: Ms::new(number()?) }))
     }
 
     fn control(&self) -> Result<Control, PortError> {

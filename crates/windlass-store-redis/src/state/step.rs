@@ -14,11 +14,11 @@ use windlass_core::time::Ms;
 
 use super::row::{self, control};
 use crate::error::corrupt;
+use crate::group::Args;
 use crate::reply::{Parts, parts};
-use crate::script::Call;
 
 /// Puts the step behind what the call has already.
-pub(super) fn push(call: &mut Call, step: &Step) -> Result<(), PortError> {
+pub(super) fn push(call: &mut Args, step: &Step) -> Result<(), PortError> {
     call.push((step.op.id.as_str(), step.op.digest));
     match &step.by {
         Writer::Owner { instance, fence } => call.push(("O", instance.as_str(), fence.0)),
@@ -50,7 +50,7 @@ pub(super) fn push(call: &mut Call, step: &Step) -> Result<(), PortError> {
     Ok(())
 }
 
-fn push_plan(call: &mut Call, step: &Step) -> Result<(), PortError> {
+fn push_plan(call: &mut Args, step: &Step) -> Result<(), PortError> {
     let Some(PlanPut { plan, version, spec }) = &step.plan else {
         call.push(0);
         return Ok(());
@@ -66,7 +66,7 @@ fn push_plan(call: &mut Call, step: &Step) -> Result<(), PortError> {
     Ok(())
 }
 
-fn push_task(call: &mut Call, put: &TaskPut) -> Result<(), PortError> {
+fn push_task(call: &mut Args, put: &TaskPut) -> Result<(), PortError> {
     let Task { id, tenant, plan, position, created_at, status, fence, ready_at, .. } = &put.task;
     let owner = put.task.owner.as_ref().map_or("", InstanceId::as_str);
     call.push((id.as_str(), tenant.as_str(), plan.as_str(), *position, created_at.get(), status.name()));
@@ -76,7 +76,7 @@ fn push_task(call: &mut Call, put: &TaskPut) -> Result<(), PortError> {
     Ok(())
 }
 
-fn push_spec<T: serde::Serialize>(call: &mut Call, spec: Option<&T>) -> Result<(), PortError> {
+fn push_spec<T: serde::Serialize>(call: &mut Args, spec: Option<&T>) -> Result<(), PortError> {
     match spec {
         None => call.push(0),
         Some(spec) => call.push((1, json(spec)?)),
@@ -84,14 +84,14 @@ fn push_spec<T: serde::Serialize>(call: &mut Call, spec: Option<&T>) -> Result<(
     Ok(())
 }
 
-fn push_fields(call: &mut Call, fields: Vec<(&'static str, String)>) {
+fn push_fields(call: &mut Args, fields: Vec<(&'static str, String)>) {
     call.push(fields.len());
     for (name, value) in fields {
         call.push((name, value));
     }
 }
 
-fn push_ask(call: &mut Call, ask: &Ask) -> Result<(), PortError> {
+fn push_ask(call: &mut Args, ask: &Ask) -> Result<(), PortError> {
     let (request, value) = match &ask.request {
         Request::Pause(hold) => ("pause", json(hold)?),
         Request::Unpause => ("unpause", String::new()),
@@ -104,15 +104,22 @@ fn push_ask(call: &mut Call, ask: &Ask) -> Result<(), PortError> {
     Ok(())
 }
 
-/// The store counts: what follows the number is sent.
-fn push_event(call: &mut Call, event: &Event) -> Result<(), PortError> {
-    let text = json(&Event { seq: 0, ..event.clone() })?;
-    let tail = text.strip_prefix(r#"{"seq":0"#).ok_or_else(|| corrupt("an event", "it begins otherwise"))?;
-    call.push((event.task.as_ref().map_or("", |task| task.as_str()), event.plan.as_str(), event.fact.name(), tail));
+fn push_event(call: &mut Args, event: &Event) -> Result<(), PortError> {
+    let task = event.task.as_ref().map_or("", |task| task.as_str());
+    call.push((task, event.plan.as_str(), event.fact.name(), tail(event)?));
     Ok(())
 }
 
-fn at(ms: Option<Ms>) -> String {
+/// The store counts: what follows the number is sent.
+pub(super) fn tail(event: &Event) -> Result<String, PortError> {
+    let text = match event.seq {
+        0 => json(event)?,
+        _ => json(&Event { seq: 0, ..event.clone() })?,
+    };
+    text.strip_prefix(r#"{"seq":0"#).map(str::to_owned).ok_or_else(|| corrupt("an event", "it begins otherwise"))
+}
+
+pub(super) fn at(ms: Option<Ms>) -> String {
     ms.map_or_else(String::new, |ms| ms.get().to_string())
 }
 

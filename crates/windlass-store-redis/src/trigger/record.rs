@@ -1,11 +1,14 @@
 //! A trigger as a hash. What has its usual value has no field, so that a plain trigger is small and quickly read.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use redis::Value;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use windlass_core::fence::Fence;
+use windlass_core::id::TenantId;
 use windlass_core::job::Backoff;
 use windlass_core::json::Json;
 use windlass_core::port::PortError;
@@ -20,31 +23,56 @@ use crate::state::step::json;
 
 type Pairs = Vec<(&'static str, String)>;
 
-/// Retries of a trigger that says nothing of them.
-const RETRIES: u32 = 3;
+/// What people say of a trigger besides when: one document, because it is read and written as a whole.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Said<'t> {
+    target: Cow<'t, Target>,
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    payload: Option<Json>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tenant: Option<TenantId>,
+    #[serde(default, skip_serializing_if = "is_usual")]
+    misfire: Misfire,
+    #[serde(default, skip_serializing_if = "is_usual")]
+    recovery: Recovery,
+    #[serde(default, skip_serializing_if = "is_usual")]
+    overlap: Overlap,
+    max_retries: u32,
+    #[serde(default, skip_serializing_if = "is_usual")]
+    backoff: Backoff,
+}
+
+fn is_usual<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// A `null` that was given is a value, only an absent key is none.
+fn given<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(from).map(Some)
+}
 
 /// All of it but its version.
 pub(super) fn fields(trigger: &Trigger) -> Result<Pairs, PortError> {
     let spec = &trigger.spec;
-    let schedule = json(&spec.schedule)?;
+    let said = Said {
+        target: Cow::Borrowed(&spec.target),
+        payload: spec.payload.clone(),
+        tenant: spec.tenant.clone(),
+        misfire: spec.misfire,
+        recovery: spec.recovery,
+        overlap: spec.overlap,
+        max_retries: spec.max_retries,
+        backoff: spec.backoff,
+    };
     let mut fields = vec![
         ("id", trigger.id.to_string()),
-        ("target", json(&spec.target)?),
+        ("schedule", json(&spec.schedule)?),
+        ("spec", json(&said)?),
         ("savedAt", trigger.saved_at.get().to_string()),
     ];
-    // For whoever reads it with their own eyes; it is a part of the schedule.
-    fields.extend(zone(&schedule).map(|zone| ("timeZone", zone)));
-    fields.push(("schedule", schedule));
-    let some = |name: &'static str, text: Option<String>| text.map(|text| (name, text));
-    fields.extend(some("parentId", trigger.parent.as_ref().map(ToString::to_string)));
-    fields.extend(some("payload", spec.payload.as_ref().map(ToString::to_string)));
-    fields.extend(some("tenant", spec.tenant.as_ref().map(ToString::to_string)));
-    fields.extend(some("misfire", unusual(&spec.misfire)?));
-    fields.extend(some("recovery", unusual(&spec.recovery)?));
-    fields.extend(some("overlap", unusual(&spec.overlap)?));
-    fields.extend(some("maxRetries", Some(spec.max_retries.to_string()).filter(|_| spec.max_retries != RETRIES)));
-    fields.extend(some("backoff", unusual(&spec.backoff)?));
-    fields.extend(some("paused", trigger.paused.as_ref().map(json).transpose()?));
+    fields.extend(trigger.parent.as_ref().map(|parent| ("parentId", parent.to_string())));
+    fields.extend(trigger.paused.as_ref().map(json).transpose()?.map(|paused| ("paused", paused)));
     fields.extend(run_fields(&trigger.run)?);
     Ok(fields)
 }
@@ -70,18 +98,6 @@ pub(super) fn run_fields(run: &Run) -> Result<Pairs, PortError> {
     Ok(fields)
 }
 
-fn unusual<T: Default + PartialEq + serde::Serialize>(value: &T) -> Result<Option<String>, PortError> {
-    if *value == T::default() { Ok(None) } else { json(value).map(Some) }
-}
-
-fn zone(schedule: &str) -> Option<String> {
-    if !schedule.starts_with(r#"{"cron""#) {
-        return None;
-    }
-    let value: serde_json::Value = serde_json::from_str(schedule).ok()?;
-    value.get("zone")?.as_str().map(str::to_owned)
-}
-
 /// Reads a hash; `None` for one that is not there.
 pub(super) fn trigger(value: Value) -> Result<Option<Trigger>, PortError> {
     let mut all = array(value)?.into_iter();
@@ -101,14 +117,7 @@ struct Read {
     id: String,
     parent: Option<String>,
     schedule: Option<Schedule>,
-    target: Option<Target>,
-    payload: Option<Json>,
-    tenant: Option<String>,
-    misfire: Misfire,
-    recovery: Recovery,
-    overlap: Overlap,
-    max_retries: Option<u32>,
-    backoff: Backoff,
+    said: Option<Said<'static>>,
     saved_at: Ms,
     paused: Option<windlass_core::job::Asker>,
     status: Option<TriggerStatus>,
@@ -132,14 +141,7 @@ impl Read {
             b"id" => self.id = value,
             b"parentId" => self.parent = Some(value),
             b"schedule" => self.schedule = Some(schedule(&value)?),
-            b"target" => self.target = Some(decoded(&value)?),
-            b"payload" => self.payload = Some(Json::parse(&value).map_err(|error| corrupt("a payload", error))?),
-            b"tenant" => self.tenant = Some(value),
-            b"misfire" => self.misfire = decoded(&value)?,
-            b"recovery" => self.recovery = decoded(&value)?,
-            b"overlap" => self.overlap = decoded(&value)?,
-            b"maxRetries" => self.max_retries = Some(parsed(&value)?),
-            b"backoff" => self.backoff = decoded(&value)?,
+            b"spec" => self.said = Some(decoded(&value)?),
             b"savedAt" => self.saved_at = at(&value)?,
             b"paused" => self.paused = Some(decoded(&value)?),
             b"status" => self.status = Some(status(&value)?),
@@ -155,7 +157,6 @@ impl Read {
             b"made" => self.made = Some(decoded(&value)?),
             b"endedAt" => self.ended_at = Some(at(&value)?),
             b"version" => self.version = parsed(&value)?,
-            b"timeZone" => {}
             name => return Err(corrupt("a trigger", format!("field {:?}", String::from_utf8_lossy(name)))),
         }
         Ok(())
@@ -163,16 +164,17 @@ impl Read {
 
     fn whole(self) -> Result<Trigger, PortError> {
         let missing = |what: &str| corrupt("a trigger", format!("it has no {what}"));
+        let said = self.said.ok_or_else(|| missing("spec"))?;
         let spec = TriggerSpec {
             schedule: self.schedule.ok_or_else(|| missing("schedule"))?,
-            target: self.target.ok_or_else(|| missing("target"))?,
-            payload: self.payload,
-            tenant: self.tenant.map(|id| parsed(&id)).transpose()?,
-            misfire: self.misfire,
-            recovery: self.recovery,
-            overlap: self.overlap,
-            max_retries: self.max_retries.unwrap_or(RETRIES),
-            backoff: self.backoff,
+            target: said.target.into_owned(),
+            payload: said.payload,
+            tenant: said.tenant,
+            misfire: said.misfire,
+            recovery: said.recovery,
+            overlap: said.overlap,
+            max_retries: said.max_retries,
+            backoff: said.backoff,
         };
         let run = Run {
             status: self.status.ok_or_else(|| missing("status"))?,

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod conformance;
+mod layout;
 mod opening;
 mod outage;
 mod server;

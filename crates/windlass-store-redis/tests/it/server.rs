@@ -8,8 +8,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where the server of the test run is.
+/// Where the servers of the test run are: one syncs every second, one every write.
 const VARIABLE: &str = "WINDLASS_TEST_REDIS";
+const ALWAYS: &str = "WINDLASS_TEST_REDIS_ALWAYS";
+/// What is about races and restarts is held where every write is synced.
+const SYNCED: [&str; 3] = ["::race::", "::restart::", "::keep::"];
 
 /// A part of the server with nothing in it.
 pub(crate) struct Space {
@@ -26,12 +29,15 @@ pub(crate) fn space() -> Space {
 }
 
 /// The server's URL.
-pub(crate) fn url() -> String {
+fn url() -> String {
     static SERVER: OnceLock<Server> = OnceLock::new();
+    let thread = std::thread::current();
+    let synced = SYNCED.iter().any(|theme| thread.name().is_some_and(|name| name.contains(theme)));
+    let (variable, sync) = if synced { (ALWAYS, "always") } else { (VARIABLE, "everysec") };
     #[expect(clippy::disallowed_methods, reason = "how the test run tells its tests where its server is")]
-    match std::env::var(VARIABLE) {
+    match std::env::var(variable) {
         Ok(url) => url,
-        Err(_) => SERVER.get_or_init(|| Server::start(&["--appendonly", "yes"])).url(),
+        Err(_) => SERVER.get_or_init(|| Server::start(&["--appendonly", "yes", "--appendfsync", sync])).url(),
     }
 }
 

@@ -110,19 +110,16 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     fn store(&self) -> &'static str {
-        match self.url {
-            StoreUrl::Memory => "memory",
-            StoreUrl::Embedded(_) => "embedded",
-            StoreUrl::Postgres(_) => "postgres",
-        }
+        self.url.kind()
     }
 
     /// What is asked of this store, if anything is.
-    fn at_least(&self, row: Row, embedded: f64, postgres: f64) -> Row {
+    fn at_least(&self, row: Row, [embedded, postgres, redis]: [f64; 3]) -> Row {
         let least = match self.url {
             StoreUrl::Memory => return row,
             StoreUrl::Embedded(_) => embedded,
             StoreUrl::Postgres(_) => postgres,
+            StoreUrl::Redis(_) => redis,
         };
         let (unit, pass) = (row.unit, row.per_s >= least);
         row.judged(format!("at least {least:.0} {unit}/s"), pass)

@@ -76,11 +76,11 @@ pub fn run(setup: Setup<'_>, show: &mut dyn FnMut(&Row)) -> anyhow::Result<Vec<R
     let here = StoreUrl::Embedded(folder.path().join("store"));
     let Setup { url, scale, only, config, settings, .. } = setup;
     let url = url.unwrap_or(&here);
-    let is_server = matches!(url, StoreUrl::Postgres(_));
+    let is_server = url.server().is_some();
     let instances = setup.instances.unwrap_or(if is_server { 2 } else { 1 });
     anyhow::ensure!(
         instances == 1 || is_server,
-        "--instances {instances}: {url} is one process's alone; several instances need a server, --store postgres://…"
+        "--instances {instances}: {url} is one process's alone; several instances need a server, --store postgres://… or redis://…"
     );
     let run: String = folder.path().to_string_lossy().chars().filter(char::is_ascii_alphanumeric).collect();
     let run = run.to_ascii_lowercase().split_off(run.len().saturating_sub(6));
@@ -180,11 +180,7 @@ impl Bench<'_> {
     }
 
     fn store(&self) -> &'static str {
-        match self.url {
-            StoreUrl::Memory => "memory",
-            StoreUrl::Embedded(_) => "embedded",
-            StoreUrl::Postgres(_) => "postgres",
-        }
+        self.url.kind()
     }
 
     fn options(&self) -> Options {
@@ -286,6 +282,7 @@ impl Bench<'_> {
     fn floor(&self, per_s: f64) -> (&'static str, bool) {
         match self.url {
             StoreUrl::Postgres(_) => ("at least 8,000", per_s >= 8_000.0),
+            StoreUrl::Redis(_) => ("at least 20,000", per_s >= 20_000.0),
             _ => ("at least 25,000", per_s >= 25_000.0),
         }
     }

@@ -9,7 +9,8 @@ fn each_url_is_a_store_or_a_clear_no() {
     assert_eq!("redis-cluster://h".parse::<StoreUrl>(), Err(BadUrl::NotYet("Redis Cluster")));
     assert_eq!("data".parse::<StoreUrl>(), Err(BadUrl::Unknown("data".into())));
     assert!(matches!("postgresql://h/db".parse(), Ok(StoreUrl::Postgres(_))));
-    for url in ["memory:", "embedded:x", "postgres://h:5433/db"] {
+    assert!(matches!("rediss://h".parse(), Ok(StoreUrl::Redis(_))));
+    for url in ["memory:", "embedded:x", "postgres://h:5433/db", "redis://h:6380/1", "rediss://h"] {
         assert_eq!(url.parse::<StoreUrl>().unwrap().to_string(), url);
     }
 }
@@ -22,7 +23,12 @@ fn an_unknown_url_is_not_repeated_because_it_may_hold_a_password() {
 
 #[test]
 fn a_password_in_a_url_is_never_shown() {
-    for url in ["postgres://scott:tiger@h/db", "postgres://scott:ti@tiger@h/db", "postgres://h/db?password=tiger"] {
+    for url in [
+        "redis://:tiger@h/db",
+        "postgres://scott:tiger@h/db",
+        "postgres://scott:ti@tiger@h/db",
+        "postgres://h/db?password=tiger",
+    ] {
         let url: StoreUrl = url.parse().unwrap();
         assert!(!format!("{url} {url:?}").contains("tiger"), "{url}");
         assert!(url.to_string().ends_with("h/db"), "{url}");

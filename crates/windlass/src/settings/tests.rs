@@ -29,6 +29,7 @@ fn the_environment_is_over_the_file_and_checked() {
         ("WINDLASS_EMBEDDED_ACCEPT_LOSS", "maybe"),
         ("WINDLASS_POSTGRES_CONNECTIONS", "0"),
         ("WINDLASS_POSTGRES_MIGRATE", "later"),
+        ("WINDLASS_REDIS_ANSWER_MS", "99"),
     ] {
         let environment = |asked: &str| (asked == name).then(|| value.to_owned());
         let error = format!("{:#}", Settings::load(None, environment).unwrap_err());
@@ -80,7 +81,7 @@ fn every_setting_in_the_example_file_names_its_variable_and_the_variable_sets_it
             seen += 1;
         }
     }
-    assert_eq!(seen, 37);
+    assert_eq!(seen, 40);
 }
 
 #[test]

@@ -27,6 +27,10 @@ impl Bench<'_> {
                 let pass = row.p50_us <= 2_000.0;
                 Ok(row.judged("p50 at most 2 ms", pass))
             }
+            StoreUrl::Redis(_) => {
+                let pass = row.p50_us <= 700.0;
+                Ok(row.judged("p50 at most 0.7 ms", pass))
+            }
             StoreUrl::Embedded(_) => {
                 // A disk's latency drifts: the raw commit is measured on both sides of ours.
                 let raw_us = f64::midpoint(raw.p50_us, self.limit()?.p50_us);

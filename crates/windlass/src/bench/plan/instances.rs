@@ -85,14 +85,14 @@ impl Bench<'_> {
     /// The same plans by one instance, by several, and by one again, so that a store that grows or a disk that drifts
     /// favours neither. The medians are compared.
     pub(super) async fn several(&self) -> anyhow::Result<Row> {
-        let StoreUrl::Postgres(url) = self.url else { anyhow::bail!("only a server has several instances") };
+        let url = self.url.server().context("only a server has several instances")?;
         let gaps = Arc::new(Gaps::default());
         let windlass = self.start("several", self.options(), &gaps).await?;
         let (rounds, n) = (self.scale.rounds, self.instances);
         let mut alone = self.rounds(&windlass, "one", rounds).await?;
         let mut others = Vec::new();
         for _ in 1..n {
-            others.push(Other::start(url.reveal(), self.config).await?);
+            others.push(Other::start(url, self.config).await?);
         }
         let before = self.until_all_work(&windlass, &mut others).await?;
         gaps.forget();

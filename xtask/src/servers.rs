@@ -1,0 +1,23 @@
+//! The servers that tests want, all of them.
+
+use anyhow::Result;
+
+use crate::{postgres, redis};
+
+pub(crate) struct Servers {
+    postgres: postgres::Server,
+    redis: [redis::Server; 2],
+}
+
+impl Servers {
+    /// They end when this is dropped, whether the tests passed or not.
+    pub(crate) fn start() -> Result<Self> {
+        let redis = [redis::Server::start(redis::Sync::EverySecond)?, redis::Server::start(redis::Sync::Always)?];
+        Ok(Self { postgres: postgres::Server::start()?, redis })
+    }
+
+    /// How tests learn where they are.
+    pub(crate) fn env(&self) -> Vec<(&'static str, String)> {
+        self.redis.iter().map(redis::Server::env).chain([self.postgres.env()]).collect()
+    }
+}
