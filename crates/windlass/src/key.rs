@@ -20,7 +20,7 @@ use crate::settings::Settings;
 /// API keys. They are in a file beside the server, which reads it again when it changes.
 #[derive(Args)]
 pub struct Keys {
-    /// The file; what [server] keys says unless given.
+    /// The file; what the setting server.keys says unless given.
     #[arg(long, global = true, value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(subcommand)]
