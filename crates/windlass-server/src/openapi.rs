@@ -107,7 +107,7 @@ fn parameters(route: &Route) -> Vec<Value> {
         all.push(json!({
             "name": "Idempotency-Key",
             "in": "header",
-            "description": "The same request again under it is answered the same, for 24 hours; another one is refused",
+            "description": "Of plans, tasks, tenants and submitted jobs: the same request again under it is answered the same, another one is refused; others pass it over",
             "schema": { "type": "string", "minLength": 1, "maxLength": 256, "pattern": "^[!-~]+$" },
         }));
     }
