@@ -47,7 +47,8 @@ impl Data {
             answers.push(Turned { settled, beaten, claimed: Vec::new(), next: None, at });
         }
         for (i, turn) in turns.iter().enumerate() {
-            answers[i].claimed = self.claim(turn, chosen.map(|chosen| &chosen[i][..]), rival, at)?;
+            let together = turns.len() > 1;
+            answers[i].claimed = self.claim(turn, together, chosen.map(|chosen| &chosen[i][..]), rival, at)?;
             let wanted: u32 = turn.want.iter().map(|(_, n)| n).sum();
             if answers[i].claimed.len() < wanted as usize {
                 answers[i].next = self.next(turn, at);
@@ -56,7 +57,14 @@ impl Data {
         Ok(answers)
     }
 
-    fn claim(&mut self, turn: &Turn, chosen: Option<&[JobId]>, rival: usize, now: Ms) -> Result<Vec<Job>, String> {
+    fn claim(
+        &mut self,
+        turn: &Turn,
+        together: bool,
+        chosen: Option<&[JobId]>,
+        rival: usize,
+        now: Ms,
+    ) -> Result<Vec<Job>, String> {
         let mut claimed: Vec<Job> = Vec::new();
         for (queue, n) in &turn.want {
             self.rivals[rival].asked.insert(queue.clone());
@@ -74,6 +82,8 @@ impl Data {
                 let pick = match store {
                     None => may.first().copied(),
                     Some(None) if may.is_empty() => None,
+                    // Another of the turns may have got what the limit leaves.
+                    Some(None) if together && self.are_limited(&may) => None,
                     Some(Some(pick)) if may.contains(&pick) => Some(pick),
                     Some(pick) => return Err(format!("claims {pick:?} from {queue}, where it is the turn of {may:?}")),
                 };
@@ -85,6 +95,12 @@ impl Data {
             Some(chosen) if chosen.len() > claimed.len() => Err(format!("claims {:?} too", &chosen[claimed.len()..])),
             _ => Ok(claimed),
         }
+    }
+
+    /// Whether all of them wait under a limit of their tenant's, which holds over queues.
+    fn are_limited(&self, jobs: &[JobId]) -> bool {
+        let tenant = |id: &JobId| self.jobs.get(id).filter(|job| job.status == JobStatus::Pending)?.tenant.as_ref();
+        jobs.iter().all(|id| tenant(id).is_some_and(|tenant| self.of_tenant(tenant).0.running.is_some()))
     }
 
     fn deliver(&mut self, pick: JobId, turn: &Turn, rival: usize, now: Ms) -> Result<Job, String> {
