@@ -145,8 +145,9 @@ pub trait Jobs: Send + Sync {
     /// is lost is delivered again when its lease has run out. Claiming is atomic: no two workers get one job. An
     /// empty `want` with a `worker` takes nothing; a turn with a `want` also says that the worker is there. What a turn
     /// settles and what goes on is taken before it claims; whether it claims before or after a later turn of the same
-    /// call settles is open; so is which turn of a call, in which of its queues, gets what a tenant's limit leaves. Before a queue that is not held is claimed from, what ran out there and will not
-    /// be delivered again is judged, as [`Jobs::sweep`] does, as far as the claim needs it to be full.
+    /// call settles is open; so is which turn of a call, in which of its queues, gets what a tenant's limit leaves.
+    /// Before a queue that is not held is claimed from, what ran out there and will not be delivered again is judged,
+    /// as [`Jobs::sweep`] does, as far as the claim needs it to be full.
     async fn turn(&self, turns: &[Turn]) -> Result<Vec<Turned>, PortError>;
 
     /// What a person does, at the time of the store's clock: that replaces the asker's. Repeating is safe. Refused:
