@@ -154,6 +154,10 @@ const NAMES: [&str; 33] = [
 
 #[async_trait]
 impl State for Measured<dyn State> {
+    fn at_once(&self) -> Option<usize> {
+        self.inner.at_once()
+    }
+
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         count(&self.metrics.steps, steps.len() as u64);
         let answers = self.time(Call::StateCommit, self.inner.commit(steps)).await?;
