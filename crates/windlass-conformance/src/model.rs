@@ -110,6 +110,10 @@ impl crate::Harness for Model {
 
 #[async_trait]
 impl State for Model {
+    fn at_once(&self) -> Option<usize> {
+        None
+    }
+
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         batch(steps)?;
         let mut data = self.data();

@@ -25,6 +25,10 @@ type Judged<T> = Result<Result<T, Refusal>, PortError>;
 
 #[async_trait]
 impl State for Embedded {
+    fn at_once(&self) -> Option<usize> {
+        None
+    }
+
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         list::check_batch(steps.len())?;
         let steps: Vec<_> = steps.iter().cloned().map(prepared::Prepared::new).collect();

@@ -24,6 +24,10 @@ use row::Fields;
 
 #[async_trait]
 impl State for Redis {
+    fn at_once(&self) -> Option<usize> {
+        None
+    }
+
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         check_batch(steps.len())?;
         if let [step] = steps

@@ -72,6 +72,10 @@ fn one<T>(mut all: Vec<T>) -> T {
 
 #[async_trait]
 impl State for SpoiledState {
+    fn at_once(&self) -> Option<usize> {
+        self.0.at_once()
+    }
+
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         let mut spoiled = Vec::new();
         for step in steps {

@@ -326,9 +326,7 @@ pub trait State: Send + Sync {
 
     /// Steps of one instance's attempts that it works on at a time, if more only wait for their turn: then whoever
     /// waits had better decide what to write when its turn comes. `None` if more at once are only faster.
-    fn at_once(&self) -> Option<usize> {
-        None
-    }
+    fn at_once(&self) -> Option<usize>;
 
     /// Makes tasks this instance's, by compare-and-set on each record: not owned, or its owner's
     /// lease has expired. What was taken when the answer is lost is this instance's all the same

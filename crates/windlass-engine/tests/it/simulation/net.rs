@@ -172,6 +172,10 @@ pub(super) use call;
 
 #[async_trait]
 impl State for Net {
+    fn at_once(&self) -> Option<usize> {
+        self.to.at_once()
+    }
+
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         call!(self.State.commit(steps = steps.to_vec() => &steps))
     }

@@ -70,6 +70,10 @@ impl Spoiled {
 
 #[async_trait]
 impl State for Spoiled {
+    fn at_once(&self) -> Option<usize> {
+        self.state.at_once()
+    }
+
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         let mut steps = steps.to_vec();
         for step in &mut steps {

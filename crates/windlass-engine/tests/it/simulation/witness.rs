@@ -31,6 +31,10 @@ pub(super) struct Witness {
 
 #[async_trait]
 impl State for Witness {
+    fn at_once(&self) -> Option<usize> {
+        self.state.at_once()
+    }
+
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         let answers = self.ring(unconstrained(self.state.commit(steps)).await)?;
         let mut facts = self.truth.facts();

@@ -45,6 +45,10 @@ impl Watched {
 
 #[async_trait]
 impl State for Watched {
+    fn at_once(&self) -> Option<usize> {
+        self.state.at_once()
+    }
+
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         let answers = self.state.commit(steps).await;
         for (step, answer) in steps.iter().zip(answers.iter().flatten()) {
