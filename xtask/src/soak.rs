@@ -12,7 +12,8 @@ use crate::step::{Cmd, shown};
 use crate::test::FAULT;
 
 /// Campaigns are known by their names.
-const CAMPAIGNS: &str = "test(soak) | test(crash) | test(random) | test(simulation) | test(stopped_holder)";
+const CAMPAIGNS: &str =
+    "test(soak) | test(crash) | test(random) | test(simulation) | test(stopped_holder) | test(faults)";
 
 /// Processes that end themselves: no release build can, so these run as they do in `cargo xtask test`.
 const KILLS: &str = "test(kill_points)";

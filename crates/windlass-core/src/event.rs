@@ -133,7 +133,9 @@ pub enum Fact {
     TaskCancelled {
         cause: Cause,
     },
+    TaskRetryRequested,
     TaskRetryStarted(Begun),
+    TaskRollbackRequested,
     TaskRollingBack(Begun),
     TaskRolledBack,
     TaskRollbackFailed {
@@ -177,7 +179,9 @@ impl Fact {
             Fact::TaskFailed { .. } => "TaskFailed",
             Fact::TaskCancelRequested => "TaskCancelRequested",
             Fact::TaskCancelled { .. } => "TaskCancelled",
+            Fact::TaskRetryRequested => "TaskRetryRequested",
             Fact::TaskRetryStarted(_) => "TaskRetryStarted",
+            Fact::TaskRollbackRequested => "TaskRollbackRequested",
             Fact::TaskRollingBack(_) => "TaskRollingBack",
             Fact::TaskRolledBack => "TaskRolledBack",
             Fact::TaskRollbackFailed { .. } => "TaskRollbackFailed",
@@ -194,6 +198,18 @@ impl Fact {
     #[must_use]
     pub fn is_about_task(&self) -> bool {
         !self.name().starts_with("Plan")
+    }
+
+    /// Whether it only says that something was asked for: the task stands where it stood.
+    #[must_use]
+    pub fn is_request(&self) -> bool {
+        matches!(
+            self,
+            Fact::TaskPauseRequested
+                | Fact::TaskCancelRequested
+                | Fact::TaskRetryRequested
+                | Fact::TaskRollbackRequested
+        )
     }
 
     /// The fact that begins what a person asked for.

@@ -64,6 +64,7 @@ fn fits(task: &Task, fact: &Fact) -> bool {
         Fact::TaskPauseRequested | Fact::TaskCancelRequested | Fact::ApprovalWanted { .. } => {
             task.status == TaskStatus::Running
         }
+        Fact::TaskRetryRequested | Fact::TaskRollbackRequested => runs,
         Fact::StageSkipped(_) => runs || matches!(task.status, TaskStatus::Paused | TaskStatus::Failed),
         Fact::Approved(_) | Fact::Rejected(_) => {
             task.status == TaskStatus::Paused && cause(task) == Some(Cause::Approval)

@@ -84,9 +84,10 @@ macro_rules! over {
 // --- sessions and transactions ---
 
 /// Every statement goes by keys, through an index. A plan is made once for a connection, often while the tables are
-/// still empty; without this it would read them whole for as long as nobody has analysed them.
+/// still empty; without this it would read them whole for as long as nobody has analysed them. Whoever vanishes in the middle of a
+/// transaction, without a word to the server, does not keep its locks for as long as TCP is patient.
 pub(crate) const SESSION: &str = "SET plan_cache_mode = force_generic_plan; SET jit = off; SET enable_seqscan = off; \
-     SET enable_hashjoin = off; SET enable_mergejoin = off";
+     SET enable_hashjoin = off; SET enable_mergejoin = off; SET idle_in_transaction_session_timeout = '30s'";
 
 pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 /// Several statements that see one moment.

@@ -1,4 +1,4 @@
-//! `windlass demo`: a server with something to look at. An embedded store, the server, a service to change, a plan over twelve
+//! `windlass demo`: a server with something to look at. A store, the server, a service to change, a plan over twelve
 //! tenants of which one fails and one waits for a person, a trigger and a worker.
 
 mod target;
@@ -45,6 +45,9 @@ pub struct Demo {
     /// Keep everything in this folder, and go on with what it has; a temporary one unless given.
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
+    /// The store: postgres://… or redis://…, to see the same there; one in the folder unless given.
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
     /// The address and port to listen on; what the settings say unless given. Port 0 chooses one.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
@@ -82,7 +85,7 @@ impl Running {
     }
 }
 
-/// Starts everything. The plan is begun only if the folder has none.
+/// Starts everything. The plan is begun only if the store has none.
 pub async fn start(demo: Demo, mut settings: Settings) -> anyhow::Result<Running> {
     let (path, folder) = match demo.dir {
         Some(path) => (path, None),
@@ -97,7 +100,7 @@ pub async fn start(demo: Demo, mut settings: Settings) -> anyhow::Result<Running
     tokio::spawn(target::serve(target, path.join("target"), BROKEN));
     let listen = demo.listen.map_or_else(|| settings.server.address(), Ok)?;
     anyhow::ensure!(listen.ip().is_loopback(), "a demo listens on this machine only; `windlass up` is for others");
-    settings.store.url = format!("embedded:{}", path.join("store").display());
+    settings.store.url = demo.store.unwrap_or_else(|| format!("embedded:{}", path.join("store").display()));
     // Short, so that what a kill interrupted is seen at once.
     (settings.engine.lease_ms, settings.engine.beat_ms) = (2_000, 500);
     let (limits, metrics) = (settings.server.limits(), Arc::new(Metrics::default()));

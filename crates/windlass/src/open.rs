@@ -162,6 +162,7 @@ pub async fn open(url: &StoreUrl, settings: &Settings) -> Result<Stores, OpenErr
             let options = windlass_store_postgres::Options {
                 connections: settings.postgres.connections as usize,
                 migrate: settings.postgres.migrate,
+                answer_ms: settings.postgres.answer_ms,
                 ..Default::default()
             };
             stores(Postgres::open(url, &options).await?)

@@ -75,6 +75,8 @@ pub struct Postgres {
     pub connections: u64,
     /// Bring the schema up to date at start.
     pub migrate: bool,
+    /// How long a call may go unanswered before its effect counts as unknown.
+    pub answer_ms: u64,
 }
 
 /// `[redis]`
@@ -251,7 +253,7 @@ impl Default for Embedded {
 
 impl Default for Postgres {
     fn default() -> Self {
-        Postgres { connections: 4, migrate: true }
+        Postgres { connections: 4, migrate: true, answer_ms: 30_000 }
     }
 }
 
@@ -342,6 +344,7 @@ impl Settings {
         environment.yes_or_no("WINDLASS_EMBEDDED_ACCEPT_LOSS", &mut embedded.accept_loss)?;
         environment.number("WINDLASS_POSTGRES_CONNECTIONS", &mut postgres.connections)?;
         environment.yes_or_no("WINDLASS_POSTGRES_MIGRATE", &mut postgres.migrate)?;
+        environment.number("WINDLASS_POSTGRES_ANSWER_MS", &mut postgres.answer_ms)?;
         environment.text("WINDLASS_REDIS_PREFIX", &mut redis.prefix);
         environment.number("WINDLASS_REDIS_ANSWER_MS", &mut redis.answer_ms)?;
         environment.path("WINDLASS_REDIS_CA_FILE", &mut redis.ca_file);
@@ -371,6 +374,7 @@ impl Settings {
     fn check(&self) -> anyhow::Result<()> {
         within("[embedded] cache_mib", self.embedded.cache_mib, 1..=65_536, "")?;
         within("[postgres] connections", self.postgres.connections, 1..=256, "")?;
+        within("[postgres] answer_ms", self.postgres.answer_ms, 100..=600_000, "")?;
         within("[redis] answer_ms", self.redis.answer_ms, 100..=600_000, "")?;
         self.jobs.check()?;
         self.triggers.check()?;

@@ -199,7 +199,7 @@ fn command(wants: Wants) -> Command {
 
 /// A decision as a step: a put where the task itself changes, and the request.
 fn decided(row: &TaskRow, decision: Decision) -> Step {
-    let requests = |fact: &Fact| matches!(fact, Fact::TaskPauseRequested | Fact::TaskCancelRequested);
+    let requests = Fact::is_request;
     let mut step = if decision.facts.iter().all(requests) && decision.ask.is_some() {
         let events = decision.facts.into_iter().map(|fact| step::task_event(&row.task, fact)).collect();
         Step { events, ..step::empty("ask") }

@@ -44,3 +44,30 @@ fn made_identifiers_are_identifiers_and_stay_apart() {
     let other = format!("{}q", "p".repeat(63));
     assert_ne!(TaskId::of(&plan(&long), 1), TaskId::of(&plan(&other), 1));
 }
+
+#[test]
+fn a_job_id_is_a_uuid_of_version_4_in_its_usual_form() {
+    let good = "550e8400-e29b-41d4-a716-446655440000";
+    let id: JobId = good.parse().unwrap();
+    assert_eq!((id.to_string().as_str(), JobId::of_bytes(*id.bytes())), (good, Some(id)));
+    assert_eq!(JobId::random(7).to_string().parse(), Ok(JobId::random(7)));
+    let bad = [
+        ("version 1", "550e8400-e29b-11d4-a716-446655440000"),
+        ("version 7", "01890a5d-ac96-774b-bcce-b302099a8057"),
+        ("version 0", "00000000-0000-0000-0000-000000000000"),
+        ("another variant", "550e8400-e29b-41d4-c716-446655440000"),
+        ("upper case", "550E8400-E29B-41D4-A716-446655440000"),
+        ("without hyphens", "550e8400e29b41d4a716446655440000"),
+        ("braces", "{550e8400-e29b-41d4-a716-446655440000}"),
+        ("a URN", "urn:uuid:550e8400-e29b-41d4-a716-446655440000"),
+        ("one too short", "550e8400-e29b-41d4-a716-44665544000"),
+        ("nothing", ""),
+    ];
+    for (what, text) in bad {
+        let refused = text.parse::<JobId>().unwrap_err().to_string();
+        assert!(refused.contains(text) && refused.contains("version 4"), "{what}: {refused}");
+        assert!(serde_json::from_value::<JobId>(text.into()).is_err(), "{what}");
+    }
+    let bytes = |text: &str| *uuid::Uuid::try_parse(text).unwrap().as_bytes();
+    assert!(bad[..4].iter().all(|(_, text)| JobId::of_bytes(bytes(text)).is_none()));
+}

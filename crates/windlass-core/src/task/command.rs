@@ -260,6 +260,7 @@ impl Case<'_> {
         if again && let Some(checkpoint) = at.checkpoint {
             decision.checkpoint = Some(rewound(checkpoint, range.from, pass, self.now));
         }
+        decision.facts = self.told(Fact::TaskRetryRequested);
         decision.ask = Some(self.start(StartKind::Retry, range, pass));
         Ok(decision)
     }
@@ -286,7 +287,13 @@ impl Case<'_> {
             return Err(self.no(RefusedCode::NothingToTakeBack, "no stage has begun"));
         }
         let ask = Some(self.start(StartKind::Rollback, range, at.task.pass + 1));
-        Ok(Decision { ask, ..Decision::default() })
+        Ok(Decision { facts: self.told(Fact::TaskRollbackRequested), ask, ..Decision::default() })
+    }
+
+    /// The owner of an interrupted task may come back and go on before what was asked for begins. Then it never does, and
+    /// the history says that it was asked for.
+    fn told(&self, fact: Fact) -> Vec<Fact> {
+        if self.at.interrupted() { vec![fact] } else { Vec::new() }
     }
 
     fn approve(&self) -> Result<Decision, Refused> {

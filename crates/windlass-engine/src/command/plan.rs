@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::by::{By, Reason};
-use windlass_core::event::Fact;
 use windlass_core::id::{InstanceId, PlanId, TenantId};
 use windlass_core::plan::command::{Command, Decision, decide};
 use windlass_core::plan::spec::OnConflict;
@@ -318,7 +317,7 @@ impl Shared {
         let mut task = row.task.clone();
         let (mut events, mut changes) = (Vec::new(), false);
         for fact in decision.facts.iter().cloned() {
-            changes |= !matches!(fact, Fact::TaskPauseRequested | Fact::TaskCancelRequested);
+            changes |= !fact.is_request();
             let mut event = self.about(&task, fact, self.clock.now());
             (event.by, event.reason) = (Some(by.clone()), reason.cloned());
             task = apply(Some(task), &event)?;

@@ -134,9 +134,6 @@ impl Shared {
         {
             return Err(Refusal::Held(holder.clone()).into());
         }
-        if let Some(why) = &decision.discarded {
-            tracing::warn!(task = %found.row.task.id, why, "an invalid checkpoint is discarded");
-        }
         if decision.checkpoint.is_none() && decision.discarded.is_some() {
             decision.checkpoint = found.checkpoint.clone();
         }
@@ -201,7 +198,7 @@ impl Shared {
         let mut events = Vec::new();
         let mut changes = false;
         for fact in decision.facts.iter().cloned() {
-            changes |= !matches!(fact, Fact::TaskPauseRequested | Fact::TaskCancelRequested);
+            changes |= !fact.is_request();
             let mut event = self.about(&task, fact, now);
             (event.by, event.reason) = (Some(caller.by.clone()), caller.reason.clone());
             task = apply(Some(task), &event)?;
@@ -280,6 +277,10 @@ impl Shared {
     /// Wakes whom it concerns, and tells what has happened.
     fn after_task(&self, found: &Found, decision: &Decision, step: &Step, stepped: &Stepped) {
         let id = &found.row.task.id;
+        // Said once it is so, and so once: not by a dry run, and not by every look at what others change.
+        if let Some(why) = &decision.discarded {
+            tracing::warn!(task = %id, why, "an invalid checkpoint is discarded");
+        }
         let about_task: Vec<_> = step.events.iter().filter(|event| event.task.is_some()).cloned().collect();
         self.tell(about_task, stepped.seq, true);
         // An attempt that runs here knows before its next boundary; others are woken.

@@ -1,6 +1,7 @@
 //! Why a plan or a task is not moving, and what to do.
 
 use serde::Serialize;
+use windlass_core::event::{Event, Fact};
 use windlass_core::id::PlanId;
 use windlass_core::lock::Holder;
 use windlass_core::plan::command::possible;
@@ -62,6 +63,10 @@ impl Engine {
         if let Some((at, dropped)) = locked(&self.0.dropped).get(&task.id) {
             why.text += &format!("; state kept in memory was dropped at {at}: {dropped}");
         }
+        let rests = !task.status.is_running() && task.status != TaskStatus::Pending;
+        if rests && found.row.control.start.is_none() {
+            why.text += &never_begun(&self.task_history(&Which::Task(task.id.clone())).await?);
+        }
         Ok(why)
     }
 
@@ -76,6 +81,10 @@ impl Engine {
         let Some(start) = &found.row.control.start else { return Ok(Why::new("asked", String::new(), possible)) };
         let asked = format!("{} was asked for by {}", start.kind.verb(), start.by);
         let plan = &found.plan.plan;
+        if found.row.task.status.is_running() {
+            let back = "the instance that was lost is back and goes on, and it begins only if that one is lost again";
+            return Ok(Why::new("running", format!("{}; {asked}; {back}", self.why_running(found)), possible));
+        }
         Ok(match (&found.lock.holder, &found.lock.freeze) {
             (_, Some(freeze)) => {
                 Why::new("frozen", format!("{asked}; the tenant was frozen by {}", freeze.by), possible)
@@ -190,7 +199,6 @@ impl Engine {
     }
 
     async fn plan_paused(&self, plan: &Plan) -> Result<String, Error> {
-        use windlass_core::event::Fact;
         let history = self.plan_history(&plan.id).await?;
         let paused = history.iter().rev().find(|event| matches!(event.fact, Fact::PlanPaused));
         Ok(match paused {
@@ -245,6 +253,21 @@ fn held(what: &str, hold: Option<&Hold>) -> String {
         Cause::Person | Cause::Approval => "",
     };
     format!("{what}{by}{cause}{reason}")
+}
+
+/// What was asked for while the task was interrupted and came to nothing, because its instance was not lost after all.
+fn never_begun(history: &[Event]) -> String {
+    let is_start = |fact: &Fact| matches!(fact, Fact::TaskRetryRequested | Fact::TaskRollbackRequested);
+    let Some(place) = history.iter().rposition(|event| is_start(&event.fact)) else { return String::new() };
+    let begins =
+        |fact: &Fact| matches!(fact, Fact::TaskRetryStarted(_) | Fact::TaskRollingBack(_) | Fact::TaskResumed(_));
+    if history[place..].iter().any(|event| begins(&event.fact)) {
+        return String::new();
+    }
+    let asked = &history[place];
+    let verb = if asked.fact == Fact::TaskRetryRequested { "retry" } else { "rollback" };
+    let by = asked.by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
+    format!("; {verb} was asked for{by} at {} and dropped: the task moved on without it", asked.at)
 }
 
 fn failed(what: &str, task: &Task) -> String {

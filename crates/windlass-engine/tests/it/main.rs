@@ -10,6 +10,7 @@ mod chance;
 mod conflict;
 mod flaky;
 mod job;
+mod late;
 mod operations;
 mod outage;
 mod people;

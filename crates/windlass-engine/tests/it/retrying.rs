@@ -1,5 +1,7 @@
 //! Retries: from where, in which pass, with which config, how often.
 
+use std::sync::{Arc, Mutex};
+
 use windlass_core::plan::PlanStatus;
 use windlass_core::port::state::{CheckpointPut, Key, Op, Row, Step, TaskPut, Writer};
 use windlass_core::refused::RefusedCode;
@@ -19,6 +21,27 @@ async fn failed_at(at: &str) -> (World, windlass_core::id::PlanId) {
     world.script.heal(&format!("acme/{at}"));
     world.script.take();
     (world, id)
+}
+
+#[tokio::test]
+async fn a_checkpoint_names_the_instance_the_fence_and_the_pass_it_was_written_under() {
+    let (world, id) = failed_at("b").await;
+    let view = world.view("acme").await;
+    let checkpoint = view.checkpoint.unwrap();
+    assert_eq!(checkpoint.executor_instance.as_ref(), Some(world.engine.instance()));
+    assert_eq!((checkpoint.fence, checkpoint.pass), (view.task.fence, 1));
+    // Another instance goes on, and fails again.
+    world.script.fail("acme/c");
+    let other = World { engine: world.another().await, ..world };
+    other.task("acme", retry(RetryFrom::Checkpoint)).await.unwrap();
+    let task = other.until_task("acme", TaskStatus::Failed).await;
+    let runs = other.engine.task_history(&of("acme")).await.unwrap();
+    let last = runs.iter().rev().find_map(|event| match &event.fact {
+        windlass_core::event::Fact::TaskRetryStarted(begun) => Some(begun.clone()),
+        _ => None,
+    });
+    let (last, checkpoint) = (last.unwrap(), task.checkpoint.unwrap());
+    assert_eq!((checkpoint.executor_instance, checkpoint.fence), (Some(last.instance), last.fence), "{id}");
 }
 
 #[tokio::test]
@@ -255,8 +278,16 @@ async fn an_invalid_checkpoint_is_refused_by_its_broken_rule_unless_the_retry_sa
     assert_eq!(no.code, RefusedCode::Checkpoint);
     assert!(no.why.contains("its completed stage 0 is other"), "{}", no.why);
     let again = Command::Retry(Retry { from: RetryFrom::Checkpoint, restart_if_invalid: true, force: false });
+    let warned = Warnings::default();
+    let said = tracing::subscriber::set_default(warned.clone());
+    let look = windlass_engine::command::Caller { dry_run: true, ..crate::world::by("bob") };
+    let order = crate::world::order(crate::world::of("acme"), again.clone());
+    assert!(world.engine.task(&order, &look).await.unwrap().discarded.is_some());
+    assert_eq!(warned.of("an invalid checkpoint is discarded"), 0, "a dry run discards nothing");
     let done = world.task("acme", again).await.unwrap();
     assert!(done.discarded.unwrap().contains("other"));
+    drop(said);
+    assert_eq!(warned.of("an invalid checkpoint is discarded"), 1, "{:?}", warned.0.lock().unwrap());
     world.until_plan(&id, PlanStatus::Completed).await;
     assert_eq!(world.script.take(), ["acme/a/2 \"new\"", "acme/b/2 \"new\"", "acme/c/2 \"new\""]);
 }
@@ -277,4 +308,44 @@ async fn only_the_tenants_latest_started_task_is_retried_unless_forced_with_a_re
     world.engine.task(&old(true), &bob.because("it must be".parse().unwrap())).await.unwrap();
     world.until_plan(&first, PlanStatus::Completed).await;
     assert_eq!(world.script.take(), ["acme/b/1 \"new\"", "acme/c/1 \"new\""]);
+}
+
+/// What is warned of on this thread.
+#[derive(Clone, Default)]
+struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl Warnings {
+    fn of(&self, text: &str) -> usize {
+        self.0.lock().unwrap().iter().filter(|said| said.contains(text)).count()
+    }
+}
+
+impl tracing::Subscriber for Warnings {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() == tracing::Level::WARN
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Said<'a>(&'a mut String);
+        impl tracing::field::Visit for Said<'_> {
+            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+                *self.0 += &format!("{}={value:?} ", field.name());
+            }
+        }
+        let mut said = String::new();
+        event.record(&mut Said(&mut said));
+        self.0.lock().unwrap().push(said);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
 }

@@ -37,7 +37,7 @@ fn has_works(seed: u64) -> bool {
 }
 
 /// What must have happened in every share of the seeds, or the promises were not put to the test.
-const SEEN: [&str; 46] = [
+const SEEN: [&str; 48] = [
     "PlanCreated",
     "PlanStarted",
     "PlanPaused",
@@ -58,7 +58,9 @@ const SEEN: [&str; 46] = [
     "TaskFailed",
     "TaskCancelRequested",
     "TaskCancelled",
+    "TaskRetryRequested",
     "TaskRetryStarted",
+    "TaskRollbackRequested",
     "TaskRollingBack",
     "TaskRolledBack",
     "TaskRollbackFailed",

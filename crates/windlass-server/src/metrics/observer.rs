@@ -76,3 +76,26 @@ fn went_on(metrics: &Metrics, watched: Option<&mut Watched>, at: Ms) {
         metrics.human.add(Duration::from_millis(waited));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use windlass_engine::bus::Bus;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_slow_subscriber_missed_is_counted() {
+        let (metrics, bus) = (Arc::new(Metrics::default()), Bus::default());
+        let (slow, mut other) = (bus.subscribe(), bus.subscribe());
+        // More than is kept for it, while nobody reads.
+        let kept = 4_096;
+        (0..kept + 7).for_each(|_| bus.tell(News::StoreRestored));
+        assert_eq!(other.recv().await, Err(RecvError::Lagged(7)), "it is told how many");
+        assert_eq!(other.recv().await, Ok(News::StoreRestored), "and goes on with the oldest that is left");
+        drop(bus);
+        observe(Arc::clone(&metrics), slow).await;
+        assert_eq!(metrics.events_missed.load(Ordering::Relaxed), 7);
+    }
+}

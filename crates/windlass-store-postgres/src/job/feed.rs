@@ -184,6 +184,21 @@ mod tests {
     }
 
     #[test]
+    fn an_end_that_is_counted_and_then_heard_of_is_no_gap_and_hides_none() {
+        let (one, two) = (Feed::new(10), Feed::new(20));
+        one.ended(&ids(3));
+        // Whoever begins to listen takes the store's count, in which are ends that it is still to be told of.
+        two.compare(3, None);
+        let mark = two.since(Mark(20)).unwrap().mark;
+        one.notices().iter().for_each(|notice| two.hear(notice));
+        assert_eq!(two.since(mark), Some(Ended { mark: Mark(mark.0 + 3), jobs: ids(3), gap: false }), "each once");
+        two.compare(3, Some(3));
+        assert!(!two.since(mark).unwrap().gap, "nothing is read again");
+        two.compare(4, Some(4));
+        assert!(two.since(mark).unwrap().gap, "what nobody told of afterwards shows");
+    }
+
+    #[test]
     fn ends_that_nobody_told_of_show_in_the_count() {
         let feed = Feed::new(10);
         feed.compare(7, None);

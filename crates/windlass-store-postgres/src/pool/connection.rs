@@ -19,7 +19,8 @@ use crate::job::feed::Feed;
 use crate::sql;
 use crate::tls::Target;
 
-/// How long a new connection may take to be set up.
+/// How long a server that let us in may take until the connection can be used, beyond what the URL gives it to let us in: one
+/// that says nothing must not hold up everybody who waits for a connection.
 const SET_UP: Duration = Duration::from_secs(5);
 
 pub(crate) struct Connection {
@@ -36,6 +37,21 @@ impl Drop for Connection {
 }
 
 pub(crate) async fn connect(target: &Target) -> Result<Connection, String> {
+    in_time(target, set_up(target)).await
+}
+
+async fn in_time(
+    target: &Target,
+    made: impl Future<Output = Result<Connection, String>>,
+) -> Result<Connection, String> {
+    let limit = target.config.get_connect_timeout().copied().unwrap_or_default() + SET_UP;
+    match tokio::time::timeout(limit, made).await {
+        Ok(made) => made,
+        Err(_) => Err("PostgreSQL let us in and then did not answer".to_owned()),
+    }
+}
+
+async fn set_up(target: &Target) -> Result<Connection, String> {
     let (client, driver) = target.config.connect(target.tls.clone()).await.map_err(|error| said(&error))?;
     let driver = tokio::spawn(async move {
         if let Err(error) = driver.await {
@@ -43,15 +59,21 @@ pub(crate) async fn connect(target: &Target) -> Result<Connection, String> {
         }
     });
     let connection = Connection::new(client, driver.abort_handle());
-    match tokio::time::timeout(SET_UP, connection.batch(sql::SESSION)).await {
-        Ok(set) => set.map(|()| connection).map_err(|error| said(&error)),
-        Err(_) => Err("PostgreSQL let us in and then did not answer".to_owned()),
-    }
+    connection.batch(sql::SESSION).await.map(|()| connection).map_err(|error| said(&error))
 }
 
 /// A connection that hears what is notified on `channel`: `heard` counts, and what is said goes to the feed. It ends when
 /// the server does.
 pub(crate) async fn listen(
+    target: &Target,
+    channel: &str,
+    heard: watch::Sender<u64>,
+    feed: Arc<Feed>,
+) -> Result<Connection, String> {
+    in_time(target, set_up_listener(target, channel, heard, feed)).await
+}
+
+async fn set_up_listener(
     target: &Target,
     channel: &str,
     heard: watch::Sender<u64>,

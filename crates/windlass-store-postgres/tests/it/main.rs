@@ -4,6 +4,7 @@
 mod conformance;
 mod errors;
 mod fence;
+mod indexes;
 mod jobs;
 mod outage;
 mod schema;

@@ -72,10 +72,9 @@ const QUESTIONS: &[(&str, &[&str])] = &[
     ("A trigger:", &["zrange windlass:triggers:due 0 -1 withscores", "hgetall windlass:trigger:report"]),
 ];
 
-async fn fill(server: &Server) {
+pub(crate) async fn fill(server: &Server) {
     let store = Redis::open(&server.url(), &Options::default()).await.unwrap();
-    let ports = Ports { state: Arc::new(store.clone()), locks: Arc::new(store.clone()) };
-    let one = Rival { ports, me: id("one") };
+    let one = Rival { ports: ports(&store), me: id("one") };
     one.beat(30_000).await;
     let draft = Draft::new("switch-1", &["acme"]);
     one.run(&draft).await;
@@ -95,6 +94,10 @@ async fn fill(server: &Server) {
     store.close().await;
 }
 
+pub(crate) fn ports(store: &Redis) -> Ports {
+    Ports { state: Arc::new(store.clone()), locks: Arc::new(store.clone()) }
+}
+
 /// What redis-cli says, with the fields of a hash in order and without what another run has otherwise.
 fn answer(server: &Server, words: &str) -> String {
     let port = server.port().to_string();
@@ -112,7 +115,7 @@ fn answer(server: &Server, words: &str) -> String {
 }
 
 /// Times and fences of this run, and digests, as dots.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let mut out = String::new();
     let mut digits = String::new();
     for c in text.chars().chain([' ']) {

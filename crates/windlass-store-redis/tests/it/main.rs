@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod conformance;
+mod format;
 mod layout;
 mod opening;
 mod outage;

@@ -72,6 +72,13 @@ impl Town {
         Town::of(Talker::start(&mut command), LIMIT)
     }
 
+    /// On a store of its own.
+    pub(super) fn demo_on(store: &str, dir: &Path, environment: &[(&str, &str)]) -> Town {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command.args(["demo", "--listen", "127.0.0.1:0", "--store", store, "--dir"]).arg(dir).current_dir(root());
+        Town::of(Talker::start(command.envs(environment.iter().copied())), LIMIT)
+    }
+
     pub(super) fn of(mut process: Talker, limit: Duration) -> Town {
         let line = process.until("listens on ", limit);
         let url = line.split("listens on ").nth(1).unwrap().split(' ').next().unwrap().to_owned();

@@ -9,7 +9,7 @@ mod check;
 mod person;
 mod place;
 pub(crate) mod script;
-mod watch;
+pub(crate) mod watch;
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};

@@ -9,10 +9,14 @@
 mod bench;
 mod demo;
 mod examples;
+mod faults;
 mod kill_points;
 mod kill_works;
 mod plan;
 mod readme;
+#[expect(dead_code, reason = "the store's own tests need more of it")]
+#[path = "../../../windlass-store-redis/tests/it/server.rs"]
+mod redis_server;
 #[expect(dead_code, reason = "the store's own tests need more of it")]
 #[path = "../../../windlass-store-postgres/tests/it/server.rs"]
 mod server;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::demo::{Talker, Town};
-use super::{root, setting, transcript};
+use super::{redis_server, root, setting, transcript};
 
 /// The release may have to be built first.
 const BUILT_WITHIN: Duration = Duration::from_secs(20 * 60);
@@ -43,6 +43,23 @@ fn the_first_command_of_the_readme_runs_a_plan_until_it_waits_for_a_person() {
     town.settled();
     assert!(town.ask(&["inbox"]).len() > 2);
     assert!(town.process.end(Signal::TERM).success());
+}
+
+/// The same walk, on a store that others share.
+fn on_a_server(store: &str, environment: &[(&str, &str)]) {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let walk = blocks(&readme, "console").remove(0);
+    let dir = tempfile::tempdir().unwrap();
+    let mut town = Town::demo_on(store, dir.path(), environment);
+    town.settled();
+    let now = transcript::typed(&town, walk);
+    assert!(*walk == now, "the README says\n{walk}\nand this is printed\n{now}");
+}
+
+#[test]
+fn the_walk_of_the_readme_prints_the_same_on_redis() {
+    let space = redis_server::space();
+    on_a_server(&space.url, &[("WINDLASS_REDIS_PREFIX", &space.prefix)]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `windlass up` killed in the middle of a plan and started again, on both stores; what is done to a store itself; and the
+//! `windlass up` killed in the middle of a plan and started again, on every store; what is done to a store itself; and the
 //! page for beginners, as it is written.
 
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 use rustix::process::Signal;
 
 use super::demo::{LIMIT, Talker, Town, member};
-use super::{root, server, text};
+use super::{redis_server, root, server, text};
 
 const PLAN: &str = "
 plan: rest
@@ -36,7 +36,11 @@ fn up_with(store: &str, environment: &[(&str, &str)]) -> Town {
 }
 
 fn killed_and_started_again(store: &str) {
-    let town = up(store);
+    killed_and_started_again_with(store, &[]);
+}
+
+fn killed_and_started_again_with(store: &str, environment: &[(&str, &str)]) {
+    let town = up_with(store, environment);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("plan.yaml");
     std::fs::write(&file, PLAN).unwrap();
@@ -48,7 +52,7 @@ fn killed_and_started_again(store: &str) {
     town.ask_until(&tasks, |lines| is(lines, "COMPLETED") > 0 && is(lines, "RUNNING") > 0 && is(lines, "PENDING") > 0);
     town.process.end(Signal::KILL);
 
-    let town = up(store);
+    let town = up_with(store, environment);
     let of = |lines: &[String], kind: &str| -> Vec<String> {
         lines.iter().filter(|line| member(line, "/kind") == kind).map(|line| member(line, "/task")).collect()
     };
@@ -80,6 +84,49 @@ fn killed_and_started_again_on_the_embedded_store() {
 fn killed_and_started_again_on_postgres() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     killed_and_started_again(&runtime.block_on(server::schema()).url);
+}
+
+#[test]
+fn killed_and_started_again_on_redis() {
+    let space = redis_server::space();
+    killed_and_started_again_with(&space.url, &[("WINDLASS_REDIS_PREFIX", &space.prefix)]);
+}
+
+#[test]
+fn the_doctor_looks_at_redis_and_changes_nothing() {
+    let server = redis_server::Server::start(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let examined = |more: &[(&str, &str)]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        let args = ["doctor", "--store", &server.url(), "-o", "json"];
+        let output = command.args(args).envs(more.iter().copied()).output().unwrap();
+        let found: Vec<_> =
+            text(&output.stdout).lines().map(|line| (member(line, "/what"), member(line, "/level"))).collect();
+        (output.status.code(), found, text(&output.stdout))
+    };
+    let keys = || {
+        let port = server.port().to_string();
+        text(&Command::new("redis-cli").args(["-p", &port, "dbsize"]).output().unwrap().stdout)
+    };
+    let (code, found, said) = examined(&[]);
+    assert_eq!(code, Some(0), "{said}");
+    let is = |what: &str, level: &str| found.contains(&(what.to_owned(), level.to_owned()));
+    for what in ["durability", "round trip"] {
+        assert!(is(what, "good"), "{what}: {said}");
+    }
+    assert_eq!(keys().trim(), "0", "the doctor wrote something");
+    let set = |name: &str, value: &str| {
+        let port = server.port().to_string();
+        let done = Command::new("redis-cli").args(["-p", &port, "config", "set", name, value]).output().unwrap();
+        assert_eq!(text(&done.stdout).trim(), "OK");
+    };
+    set("appendfsync", "everysec");
+    let (code, found, said) = examined(&[]);
+    assert!(found.contains(&("durability".to_owned(), "doubtful".to_owned())), "{code:?} {said}");
+    set("maxmemory-policy", "allkeys-lru");
+    set("maxmemory", "100mb");
+    let (code, _, said) = examined(&[]);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("allkeys-lru"), "{said}");
 }
 
 #[test]

@@ -23,10 +23,10 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// As long as another waits, nobody is served twice.
-    fn may_serve(&self, tenant: &Tenant) -> bool {
+    /// As long as another waits, nobody is served twice; only what was served after `begun` counts.
+    fn may_serve(&self, tenant: &Tenant, begun: u64) -> bool {
         let others = self.since.iter().filter(|(other, _)| *other != tenant);
-        let last = self.served.get(tenant).copied().unwrap_or_default();
+        let last = self.served.get(tenant).copied().filter(|last| *last > begun).unwrap_or_default();
         others.into_iter().all(|(_, since)| last <= *since)
     }
 }
@@ -73,8 +73,9 @@ impl Data {
             if *n > 0 && !self.of_queue(queue).1 {
                 self.judge(Some(queue), usize::MAX, now);
             }
+            let begun = self.moment;
             for _ in 0..*n {
-                let may = self.may_claim(rival, queue, now);
+                let may = self.may_claim(rival, queue, begun, now);
                 let store = chosen.map(|chosen| {
                     let next = chosen.get(claimed.len());
                     next.copied().filter(|id| self.jobs.get(id).is_some_and(|job| job.queue == *queue))
@@ -122,7 +123,7 @@ impl Data {
     }
 
     /// What a claim may give now; the model's own choice first.
-    fn may_claim(&mut self, rival: usize, queue: &QueueName, now: Ms) -> Vec<JobId> {
+    fn may_claim(&mut self, rival: usize, queue: &QueueName, begun: u64, now: Ms) -> Vec<JobId> {
         let again: Vec<JobId> = self.ran_out(queue, now).iter().map(|job| job.id).collect();
         if !again.is_empty() {
             return again;
@@ -130,9 +131,11 @@ impl Data {
         self.look();
         let ready = self.ready(queue, now);
         let Some(ring) = self.rivals[rival].rings.get(queue) else { return Vec::new() };
-        // Where several ask, a store may have one ring for all of them, and each sees turns that were others'.
+        // Where several ask, a store may have one ring for all of them, and each sees turns that were others': then what one
+        // claim gives is all that can be judged.
         let alone = self.rivals.iter().filter(|rival| rival.asked.contains(queue)).count() <= 1;
-        let mut tenants: Vec<&Tenant> = ready.keys().filter(|tenant| !alone || ring.may_serve(tenant)).collect();
+        let begun = if alone { 0 } else { begun };
+        let mut tenants: Vec<&Tenant> = ready.keys().filter(|tenant| ring.may_serve(tenant, begun)).collect();
         tenants.sort_by_key(|tenant| ring.since.get(*tenant));
         tenants.into_iter().flat_map(|tenant| self.first(&ready[tenant])).collect()
     }

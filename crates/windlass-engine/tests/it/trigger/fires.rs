@@ -2,6 +2,8 @@
 
 use windlass_core::plan::PlanStatus;
 use windlass_core::port::state::{Filter, Row};
+use windlass_core::port::trigger::Save;
+use windlass_core::trigger::rules::create;
 use windlass_core::trigger::{Made, Noted, TriggerStatus};
 use windlass_engine::Engine;
 
@@ -54,6 +56,24 @@ async fn answers_that_are_lost_make_nothing_twice() {
     assert_eq!(plans(&desk.engine).await.len(), 1);
     let failed = hall.notes("j").await.into_iter().filter(|(_, what)| matches!(what, Noted::Failed(_))).count();
     assert_eq!(failed, 0, "a store that does not answer is nobody's failure");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_saved_without_a_word_is_found_by_the_next_look() {
+    let hall = Hall::new();
+    let ports = Shaky::over(&hall.store);
+    ports.deafen();
+    let desk = hall.desk_with(ports, 1).await;
+    // Far from its next look, and with nothing that it knows to be due.
+    pass(2_000).await;
+    let spec = parse(&job(r#"{"after": "1s"}"#, ""));
+    let trigger = create("silent".parse().unwrap(), spec, hall.now()).unwrap();
+    Triggers::save(&hall.store, &[Save { trigger, notes: Vec::new() }]).await.unwrap().remove(0).unwrap();
+    pass(hall.options.scan_ms + 500).await;
+    assert_eq!(hall.times().await, [3_000]);
+    let job = hall.jobs().await.remove(0);
+    assert!(job.submitted_at <= BEGIN.plus(3_000 + hall.options.scan_ms), "{job:?}");
+    drop(desk);
 }
 
 async fn plans(engine: &Engine) -> Vec<PlanStatus> {
