@@ -1,5 +1,7 @@
 //! Whether a folder that a writer died on holds everything it acknowledged and nothing by halves.
 
+mod trigger;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -30,6 +32,7 @@ pub(crate) async fn check(folder: &Path, acknowledged: &Acknowledged) {
     let stored = Stored::read(&store).await;
     stored.has(&store, acknowledged).await;
     stored.is_whole(&store, &tables).await;
+    trigger::check(&store, acknowledged, &tables).await;
     fences_grow(&store, &stored, acknowledged).await;
     work_goes_on(&store, &stored).await;
     store.close();

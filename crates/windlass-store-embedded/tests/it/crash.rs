@@ -2,7 +2,7 @@
 //! dies is the example `crash_writer`; it prints a line for every acknowledged write. (A kill keeps
 //! what the kernel has; that a sync is asked for is shown in [`crate::sync`] and at the end here.)
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -58,6 +58,8 @@ pub(crate) struct Acknowledged {
     pub(crate) ops: Vec<String>,
     pub(crate) locks: BTreeMap<String, Lock>,
     pub(crate) beats: BTreeMap<String, u64>,
+    pub(crate) triggers: BTreeMap<String, Vec<String>>,
+    pub(crate) gone: BTreeSet<String>,
 }
 
 /// A tenant's lock: granted, or given back.
@@ -85,6 +87,15 @@ impl Acknowledged {
                     let latest = self.beats.entry(instance.clone()).or_default();
                     *latest = (*latest).max(until.parse().unwrap());
                 }
+                // Whoever claims it is not whoever saved it, and their lines may pass each other.
+                ("trigger", [id, rest @ ..]) => {
+                    let version = |words: &[String]| words[0].parse::<u64>().unwrap();
+                    let latest = self.triggers.entry(id.clone()).or_insert_with(|| rest.to_vec());
+                    if version(rest) > version(latest) {
+                        *latest = rest.to_vec();
+                    }
+                }
+                ("gone", [id]) => drop(self.gone.insert(id.clone())),
                 _ => panic!("{line:?} is no acknowledgement"),
             }
         }

@@ -1,13 +1,15 @@
-//! What the crash test kills: opens a store, runs sixteen writers over it, and prints one line for
-//! every write that was acknowledged. `crash_writer FOLDER RUN`.
+//! What the crash test kills: opens a store, runs sixteen writers of plans and four of triggers over it, and prints one line
+//! for every write that was acknowledged. `crash_writer FOLDER RUN`.
 #![expect(clippy::print_stdout, clippy::panic, reason = "a test's other half; its lines are what it is for")]
 
-#[path = "../tests/it/work.rs"]
+mod clock;
+#[path = "../../tests/it/work.rs"]
 mod work;
 
 use std::io::Write;
 use std::path::Path;
 
+use clock::Clock;
 use windlass_core::checkpoint::Checkpoint;
 use windlass_core::fence::Fence;
 use windlass_core::id::{InstanceId, TaskId, TenantId};
@@ -20,8 +22,9 @@ use windlass_store_embedded::{Embedded, Options};
 use work::{STAGES, id};
 
 const WRITERS: u32 = 16;
+const CLOCKS: u32 = 4;
 /// Longer than any test: what a dead writer held is still held when it is looked at.
-const LEASE_MS: u64 = 9_000_000;
+pub(crate) const LEASE_MS: u64 = 9_000_000;
 
 #[tokio::main(worker_threads = 2)]
 async fn main() {
@@ -29,11 +32,13 @@ async fn main() {
     let [_, folder, run] = &args[..] else { panic!("usage: crash_writer FOLDER RUN") };
     let store = Embedded::open(Path::new(folder), &Options::default()).unwrap_or_else(|error| panic!("{error}"));
     println!("open");
+    let clocks = (0..CLOCKS).map(|number| Clock { store: store.clone(), run: run.clone(), number, instance: id(run) });
+    let clocks: Vec<_> = clocks.map(|clock| tokio::spawn(clock.run())).collect();
     let writers: Vec<_> = (0..WRITERS)
         .map(|number| Writer { store: store.clone(), run: run.clone(), number, ops: 0, instance: id(run) })
         .map(|writer| tokio::spawn(writer.run()))
         .collect();
-    for writer in writers {
+    for writer in writers.into_iter().chain(clocks) {
         writer.await.unwrap_or_else(|error| panic!("{error}"));
     }
 }
@@ -47,7 +52,7 @@ struct Writer {
 }
 
 /// One line, whole: a pipe takes this much at once.
-fn acknowledged(line: &str) {
+pub(crate) fn acknowledged(line: &str) {
     let mut out = std::io::stdout().lock();
     if out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()).is_err() {
         // The test has gone; so do we.
