@@ -21,6 +21,7 @@ mod redis_server;
 #[path = "../../../windlass-store-postgres/tests/it/server.rs"]
 mod server;
 mod serving;
+mod several;
 mod stopped_holder;
 mod transcript;
 mod up;
