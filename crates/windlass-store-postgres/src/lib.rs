@@ -7,6 +7,7 @@ mod cell;
 mod error;
 mod examine;
 mod job;
+mod line;
 mod lock;
 mod migrate;
 mod pool;
@@ -29,9 +30,10 @@ use windlass_core::time::Ms;
 
 use job::feed::Feed;
 use job::ring::Ring;
-use job::{Line, Submit, Turns};
+use job::{Submit, Turns};
+use line::Line;
 use pool::Pool;
-use state::group::Group;
+use state::group::{Boundary, Load};
 use tls::Target;
 use wake::Wake;
 
@@ -63,7 +65,8 @@ pub struct Postgres {
 pub(crate) struct Inner {
     pool: Pool,
     wake: Wake,
-    group: Group,
+    boundaries: Line<Boundary>,
+    loads: Line<Load>,
     turns: Line<Turns>,
     submits: Line<Submit>,
     ring: Ring,
@@ -94,7 +97,8 @@ impl Postgres {
         let inner = Arc::new(Inner {
             pool,
             wake,
-            group: Group::default(),
+            boundaries: Line::default(),
+            loads: Line::default(),
             turns: Line::default(),
             submits: Line::default(),
             ring: Ring::default(),

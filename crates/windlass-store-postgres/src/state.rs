@@ -21,7 +21,9 @@ use windlass_core::port::state::{Beat, Filter, Key, Row, State, Step, Stepped, T
 use windlass_core::port::{Cursor, Each, Mark, Page, PortError};
 use windlass_core::time::Ms;
 
+use self::group::{Boundary, Load};
 use crate::cell::{Cells, Stamp, params};
+use crate::line::carry;
 use crate::pool::Call;
 use crate::wake::Port;
 use crate::{Postgres, sql};
@@ -37,7 +39,7 @@ impl State for Postgres {
         if let [step] = steps
             && boundary::fits(step)
         {
-            return group::commit(&self.inner, step.clone()).await.map(|answer| vec![answer]);
+            return carry(&self.inner, Boundary(step.clone())).await.map(|answer| vec![answer]);
         }
         let steps = steps.to_vec();
         self.run(async move |inner| {
@@ -78,8 +80,7 @@ impl State for Postgres {
 
     async fn load(&self, keys: &[Key]) -> Result<Vec<Option<Row>>, PortError> {
         list::check_batch(keys.len())?;
-        let keys = keys.to_vec();
-        self.run(async move |inner| load::load(&inner.pool, &keys).await).await
+        carry(&self.inner, Load(keys.to_vec())).await?
     }
 
     async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> Result<Page<Row>, PortError> {

@@ -87,7 +87,8 @@ pub struct Lane {
     /// Jobs that run at once.
     pub concurrency: u32,
     /// Jobs that are claimed ahead and wait here, at most; they go back when the worker stops. As many are as handlers
-    /// get through while the store is asked for more: of work that takes long, none.
+    /// get through while the store is asked for more: of work that takes long, none. Less where a worker has so many
+    /// queues that they share what fits into one call.
     pub prefetch: u32,
     /// What does them.
     pub handler: Arc<dyn JobHandler>,
@@ -105,7 +106,7 @@ impl Lane {
 /// Jobs that are claimed ahead for each that runs, at most, unless something else is said.
 const PREFETCH: u32 = 8;
 /// Jobs that may be claimed ahead where few run at once.
-const PREFETCH_MIN: u32 = 200;
+const PREFETCH_MIN: u32 = 400;
 
 /// A running worker. It ends with [`Worker::stop`] or with its [`Queues`].
 pub struct Worker {

@@ -10,10 +10,10 @@ use windlass_core::job::{NewJob, When};
 use windlass_core::port::job::Submitted;
 use windlass_core::port::{PortError, Refusal};
 
-use super::line::{Line, Work};
 use super::row::tenant_text;
 use crate::cell::{Cells, Id, Stamp, params, signed};
 use crate::error::{Failure, corrupt};
+use crate::line::{Line, Work};
 use crate::pool::{Call, Tx};
 use crate::{Inner, sql};
 

@@ -99,8 +99,7 @@ pub(super) async fn burn(
     n: u64,
 ) -> anyhow::Result<(Timer, Duration)> {
     let meter = Meter::new(jobs, n)?;
-    let seed = u64::from(std::process::id());
-    let queues = Queues::start(Arc::clone(&meter) as _, Arc::new(SystemClock), JobOptions::default(), seed);
+    let queues = Queues::start(Arc::clone(&meter) as _, Arc::new(SystemClock), JobOptions::default(), work::seed());
     let result = Json::parse(r#"{"ok":true}"#)?;
     let nothing = move |_: Told| std::future::ready(Ok::<Json, Failed>(result.clone()));
     let began = Instant::now();

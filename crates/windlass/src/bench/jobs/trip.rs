@@ -9,6 +9,7 @@ use windlass_engine::clock::SystemClock;
 use windlass_engine::job::worker::{Failed, Lane, Told};
 use windlass_engine::job::{Handle, Queues, Waited};
 
+use super::work::seed;
 use super::{ALONE, Bench, LOAD, WAITING};
 use crate::bench::{Row, Timer};
 use crate::open::StoreUrl;
@@ -90,8 +91,7 @@ impl Bench<'_> {
     }
 
     async fn queues(&self, name: &str) -> anyhow::Result<Queues> {
-        let seed = u64::from(std::process::id());
-        Ok(Queues::start(self.start(name).await?, Arc::new(SystemClock), (&self.settings.jobs).into(), seed))
+        Ok(Queues::start(self.start(name).await?, Arc::new(SystemClock), (&self.settings.jobs).into(), seed()))
     }
 }
 
