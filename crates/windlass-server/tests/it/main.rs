@@ -6,6 +6,7 @@ mod golden;
 mod hostile;
 mod jobs;
 mod plans;
+mod repeats;
 mod roles;
 mod schemathesis;
 mod triggers;
