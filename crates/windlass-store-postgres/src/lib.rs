@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
-use windlass_core::port::PortError;
+use windlass_core::port::{Batches, PortError};
 use windlass_core::time::Ms;
 
 use job::feed::Feed;
@@ -64,6 +64,8 @@ pub(crate) struct Inner {
     pool: Pool,
     wake: Wake,
     group: Group,
+    /// What was written by one statement.
+    batches: Arc<Batches>,
     turns: Line<Turns>,
     submits: Line<Submit>,
     ring: Ring,
@@ -95,6 +97,7 @@ impl Postgres {
             pool,
             wake,
             group: Group::default(),
+            batches: Arc::default(),
             turns: Line::default(),
             submits: Line::default(),
             ring: Ring::default(),
@@ -105,6 +108,12 @@ impl Postgres {
         let teller = tokio::spawn(wake::teller(inner.wake.to_tell(), Arc::downgrade(&inner)));
         let _first = inner.teller.set(teller.abort_handle());
         Ok(Postgres { inner })
+    }
+
+    /// How many callers' work each statement made durable.
+    #[must_use]
+    pub fn batches(&self) -> Arc<Batches> {
+        Arc::clone(&self.inner.batches)
     }
 
     /// Lets go of every connection. Calls in flight end without an answer; later ones connect again.

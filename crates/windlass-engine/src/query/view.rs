@@ -143,7 +143,8 @@ impl Engine {
                 return Ok(None);
             }
             heard(&mut news, end, |news| match news {
-                News::Event { event, .. } => event.plan == *plan,
+                // No plan rests because of a stage that began or ended well.
+                News::Event { event, .. } => event.plan == *plan && !event.fact.name().starts_with("Stage"),
                 News::TaskInterrupted { plan: of, .. } => of == plan,
                 _ => false,
             })
@@ -164,7 +165,9 @@ impl Engine {
                 return Ok(None);
             }
             heard(&mut news, end, |news| match news {
-                News::Event { event, .. } => event.task.as_ref() == Some(&view.task.id),
+                News::Event { event, .. } => {
+                    event.task.as_ref() == Some(&view.task.id) && !event.fact.name().starts_with("Stage")
+                }
                 News::TaskInterrupted { task, .. } => *task == view.task.id,
                 _ => false,
             })

@@ -63,6 +63,7 @@ pub(super) async fn commit(inner: &Arc<Inner>, step: Step) -> Answer {
 async fn carry(inner: Arc<Inner>) {
     while let Some(batch) = next(&inner.group) {
         let steps: Vec<&Step> = batch.iter().map(|waiting| &waiting.step).collect();
+        inner.batches.add(steps.len());
         let done = commit::boundaries(&inner.pool, &steps, inner.ahead_ms).await;
         match done {
             Ok(committed) => {

@@ -89,7 +89,7 @@ pub fn run(setup: Setup<'_>, show: &mut dyn FnMut(&Row)) -> anyhow::Result<Vec<R
     let wanted = |workload: &str| setup.only.is_none_or(|only| workload.contains(only));
     // The clients share the machine with what they measure: one thread for all of them.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    report.add(Row { bench: "http", ..limit::engine(folder.path(), 1, bench.scale.run)? });
+    report.add(Row { bench: "http", ..limit::engine(folder.path(), 1, bench.scale.run.min(Duration::from_secs(3)))? });
     runtime.block_on(async {
         if wanted(ONE) {
             report.add(bench.jobs(ONE, 1, 8_000.0).await?);

@@ -12,6 +12,9 @@ use super::wire::Wire;
 /// How long a server has to come up.
 const UP: Duration = Duration::from_secs(60);
 
+/// A server that takes no more of a second than this is at rest, in hundredths.
+const IDLE_TICKS: u64 = 5;
+
 /// A server that runs. It is killed when it is dropped.
 pub(super) struct Serve {
     child: Child,
@@ -53,6 +56,29 @@ impl Serve {
 
     pub(super) fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Waits until what it does in the background is over, or for a minute.
+    pub(super) async fn settled(&self) -> anyhow::Result<()> {
+        let mut before = self.ticks()?;
+        for _ in 0..60 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let now = self.ticks()?;
+            if now - before <= IDLE_TICKS {
+                break;
+            }
+            before = now;
+        }
+        Ok(())
+    }
+
+    /// Processor time so far, in hundredths of a second.
+    fn ticks(&self) -> anyhow::Result<u64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id()))?;
+        // The name before it may hold anything but this.
+        let (_, fields) = stat.rsplit_once(')').context("no name in /proc/stat")?;
+        let fields: Vec<_> = fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>).collect();
+        fields.into_iter().try_fold(0, |sum, ticks| Ok(sum + ticks?))
     }
 
     /// As a crash would.
