@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
-use windlass_core::port::PortError;
+use windlass_core::port::{Batches, PortError};
 use windlass_core::time::Ms;
 
 use job::feed::Feed;
@@ -67,6 +67,8 @@ pub(crate) struct Inner {
     wake: Wake,
     boundaries: Line<Boundary>,
     loads: Line<Load>,
+    /// What was written by one statement.
+    batches: Arc<Batches>,
     turns: Line<Turns>,
     submits: Line<Submit>,
     ring: Ring,
@@ -99,6 +101,7 @@ impl Postgres {
             wake,
             boundaries: Line::default(),
             loads: Line::default(),
+            batches: Arc::default(),
             turns: Line::default(),
             submits: Line::default(),
             ring: Ring::default(),
@@ -109,6 +112,12 @@ impl Postgres {
         let teller = tokio::spawn(wake::teller(inner.wake.to_tell(), Arc::downgrade(&inner)));
         let _first = inner.teller.set(teller.abort_handle());
         Ok(Postgres { inner })
+    }
+
+    /// How many callers' work each statement made durable.
+    #[must_use]
+    pub fn batches(&self) -> Arc<Batches> {
+        Arc::clone(&self.inner.batches)
     }
 
     /// Lets go of every connection. Calls in flight end without an answer; later ones connect again.

@@ -108,6 +108,7 @@ pub(crate) async fn carry<W: Work>(inner: &Arc<Inner>, work: W) -> Result<W::Ans
 /// Carries batches until nobody waits.
 async fn carrier<W: Work>(inner: Arc<Inner>) {
     while let Some((mut works, replies)) = W::line(&inner).next() {
+        inner.batches.add(works.len());
         match W::run(&inner, &mut works).await {
             Ok(answers) => {
                 for (reply, answer) in replies.into_iter().zip(answers) {

@@ -93,7 +93,8 @@ pub(crate) fn armed(stores: Stores, url: &StoreUrl) -> Result<Stores, BadFault> 
         took_us: AtomicU64::new(0),
     });
     let (jobs, triggers) = (Arc::clone(&deadly.stores.jobs), Arc::clone(&deadly.stores.triggers));
-    Ok(Stores { state: Arc::clone(&deadly) as _, locks: deadly as _, jobs, triggers })
+    let batches = deadly.stores.batches.clone();
+    Ok(Stores { state: Arc::clone(&deadly) as _, locks: deadly as _, jobs, triggers, batches })
 }
 
 /// A store that ends the process.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use windlass_core::port::Batches;
 use windlass_core::port::job::Jobs;
 use windlass_core::port::lock::Locks;
 use windlass_core::port::state::State;
@@ -129,6 +130,8 @@ pub struct Stores {
     pub jobs: Arc<dyn Jobs>,
     /// Triggers.
     pub triggers: Arc<dyn Triggers>,
+    /// What it writes at once, if it can say.
+    pub batches: Option<Arc<Batches>>,
 }
 
 /// Why a store does not open.
@@ -152,11 +155,15 @@ pub enum OpenError {
 /// Opens the store at `url`.
 pub async fn open(url: &StoreUrl, settings: &Settings) -> Result<Stores, OpenError> {
     let both = match url {
-        StoreUrl::Memory => stores(Embedded::memory()),
+        StoreUrl::Memory => {
+            let store = Embedded::memory();
+            Stores { batches: Some(store.batches()), ..stores(store) }
+        }
         StoreUrl::Embedded(path) => {
             let cache_bytes = settings.embedded.cache_mib << 20;
             let accept_loss = settings.embedded.accept_loss;
-            stores(Embedded::open(path, &windlass_store_embedded::Options { cache_bytes, accept_loss })?)
+            let store = Embedded::open(path, &windlass_store_embedded::Options { cache_bytes, accept_loss })?;
+            Stores { batches: Some(store.batches()), ..stores(store) }
         }
         StoreUrl::Postgres(Secret(url)) => {
             let options = windlass_store_postgres::Options {
@@ -164,7 +171,8 @@ pub async fn open(url: &StoreUrl, settings: &Settings) -> Result<Stores, OpenErr
                 migrate: settings.postgres.migrate,
                 ..Default::default()
             };
-            stores(Postgres::open(url, &options).await?)
+            let store = Postgres::open(url, &options).await?;
+            Stores { batches: Some(store.batches()), ..stores(store) }
         }
         StoreUrl::Redis(Secret(url)) => stores(redis(url, settings).await?),
     };
@@ -205,7 +213,7 @@ pub async fn pending(url: &StoreUrl) -> Result<Vec<(i32, &'static str)>, OpenErr
 
 fn stores<S: State + Locks + Jobs + Triggers + Clone + 'static>(store: S) -> Stores {
     let (state, jobs, triggers) = (Arc::new(store.clone()), Arc::new(store.clone()), Arc::new(store.clone()));
-    Stores { state, locks: Arc::new(store), jobs, triggers }
+    Stores { state, locks: Arc::new(store), jobs, triggers, batches: None }
 }
 
 #[cfg(test)]

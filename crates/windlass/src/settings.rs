@@ -210,6 +210,8 @@ pub struct Server {
     pub head_ms: u64,
     /// How long a body may take.
     pub body_ms: u64,
+    /// How long a client may leave unread what was sent to it.
+    pub write_ms: u64,
     /// Streams of events, at most.
     pub streams_max: u64,
     /// Requests that wait, at most.

@@ -50,6 +50,7 @@ impl Work for Boundary {
 
     async fn run(inner: &Arc<Inner>, batch: &mut Vec<Boundary>) -> Result<Vec<Self::Answer>, PortError> {
         let steps: Vec<&Step> = batch.iter().map(|boundary| &boundary.0).collect();
+        inner.batches.add(steps.len());
         let committed = commit::boundaries(&inner.pool, &steps, inner.ahead_ms).await?;
         if committed.wakes {
             inner.wake.tell();

@@ -258,7 +258,7 @@ impl Bench<'_> {
         anyhow::ensure!(done.load(Ordering::Relaxed) == u64::from(self.scale.fired), "each is fired once");
         let name = format!("{FIRED}, {} stored", self.stored);
         let row = all.row(&name, self.store(), SCHEDULERS, "triggers", took);
-        let row = Row { bench: "triggers", resident_bytes: Some(super::resident_bytes()?), ..row };
+        let row = Row { bench: "triggers", resident_bytes: Some(super::resident_bytes(std::process::id())?), ..row };
         match self.url {
             StoreUrl::Embedded(_) => {
                 let pass = row.per_s >= 20_000.0;
