@@ -4,6 +4,7 @@
 pub mod error;
 pub mod job;
 pub mod lock;
+pub mod page;
 pub mod state;
 pub mod trigger;
 
