@@ -5,6 +5,7 @@ pub mod batches;
 pub mod error;
 pub mod job;
 pub mod lock;
+pub mod page;
 pub mod state;
 pub mod trigger;
 

@@ -16,13 +16,13 @@ use windlass_core::job::limit::{Rule, Scope};
 use windlass_core::job::rules::{Asked, JobAsk};
 use windlass_core::job::{Asker, Job, NewJob};
 use windlass_core::port::job::{Ended, JobFilter, Jobs, QueueView, Submitted, Turn, Turned};
+use windlass_core::port::page::{check_batch, check_limit};
 use windlass_core::port::{BATCH_MAX, Cursor, Each, Mark, Page, PortError};
 use windlass_core::time::Ms;
 
 use crate::cell::{Stamp, params};
 use crate::line;
 use crate::pool::Call;
-use crate::state::list::{check_batch, check_limit};
 use crate::wake::Port;
 use crate::{Postgres, sql};
 

@@ -14,6 +14,8 @@ pub(crate) const UNDER_WAY_MAX: usize = 2;
 
 /// What can be done for many at once.
 pub(crate) trait Work: Send + Sized + 'static {
+    /// Whether it counts among what is written together.
+    const WRITES: bool = true;
     /// What one caller gets.
     type Answer: Send + 'static;
     /// What a batch holds already.
@@ -108,7 +110,9 @@ pub(crate) async fn carry<W: Work>(inner: &Arc<Inner>, work: W) -> Result<W::Ans
 /// Carries batches until nobody waits.
 async fn carrier<W: Work>(inner: Arc<Inner>) {
     while let Some((mut works, replies)) = W::line(&inner).next() {
-        inner.batches.add(works.len());
+        if W::WRITES {
+            inner.batches.add(works.len());
+        }
         match W::run(&inner, &mut works).await {
             Ok(answers) => {
                 for (reply, answer) in replies.into_iter().zip(answers) {

@@ -1,22 +1,20 @@
 //! State on PostgreSQL: the port's methods. Each runs in a task of its own, so that a caller who goes
 //! away does not leave it half-way.
 
-mod apply;
 mod ask;
 mod boundary;
 mod commit;
 pub(crate) mod group;
-mod judge;
 pub(crate) mod list;
 mod load;
 pub(crate) mod row;
 mod take;
-mod world;
 pub(crate) mod write;
 
 use async_trait::async_trait;
 use tokio_postgres::Row as Record;
 use windlass_core::id::InstanceId;
+use windlass_core::port::page::{check_batch, check_limit};
 use windlass_core::port::state::{Beat, Filter, Key, Row, State, Step, Stepped, Take, TaskRow, Which};
 use windlass_core::port::{Cursor, Each, Mark, Page, PortError};
 use windlass_core::time::Ms;
@@ -35,7 +33,7 @@ impl State for Postgres {
     }
 
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
-        list::check_batch(steps.len())?;
+        check_batch(steps.len())?;
         if let [step] = steps
             && boundary::fits(step)
         {
@@ -54,7 +52,7 @@ impl State for Postgres {
 
     async fn take(&self, take: &Take) -> Each<TaskRow> {
         if let Which::Named(ids) = &take.which {
-            list::check_batch(ids.len())?;
+            check_batch(ids.len())?;
         }
         let Take { instance, which } = take.clone();
         self.run(async move |inner| match &which {
@@ -79,12 +77,12 @@ impl State for Postgres {
     }
 
     async fn load(&self, keys: &[Key]) -> Result<Vec<Option<Row>>, PortError> {
-        list::check_batch(keys.len())?;
+        check_batch(keys.len())?;
         carry(&self.inner, Load(keys.to_vec())).await?
     }
 
     async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> Result<Page<Row>, PortError> {
-        list::check_limit(limit)?;
+        check_limit(limit)?;
         let (filter, after) = (filter.clone(), after.cloned());
         self.run(async move |inner| list::list(&inner.pool, &filter, after.as_ref(), limit, inner.ahead_ms).await).await
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use windlass_core::id::{InstanceId, TriggerId};
+use windlass_core::port::page::{bad, check_batch, check_limit, page, parts};
 use windlass_core::port::trigger::{Claim, Due, Save, TriggerFilter, Triggers, check_due, check_lease};
 use windlass_core::port::{Cursor, Each, Mark, Page, PortError};
 use windlass_core::time::Ms;
@@ -18,7 +19,7 @@ use windlass_core::trigger::{NOTES_MAX, Note, Trigger, TriggerStatus};
 
 use crate::cell::{Cells, Stamp, params, signed};
 use crate::pool::Call;
-use crate::state::list::{bad, check_batch, check_limit, page, parts, with_one_more};
+use crate::state::list::with_one_more;
 use crate::state::one;
 use crate::wake::Port;
 use crate::{Inner, Postgres};

@@ -50,7 +50,6 @@ impl Work for Boundary {
 
     async fn run(inner: &Arc<Inner>, batch: &mut Vec<Boundary>) -> Result<Vec<Self::Answer>, PortError> {
         let steps: Vec<&Step> = batch.iter().map(|boundary| &boundary.0).collect();
-        inner.batches.add(steps.len());
         let committed = commit::boundaries(&inner.pool, &steps, inner.ahead_ms).await?;
         if committed.wakes {
             inner.wake.tell();
@@ -63,6 +62,8 @@ impl Work for Boundary {
 pub(crate) struct Load(pub(super) Vec<Key>);
 
 impl Work for Load {
+    const WRITES: bool = false;
+
     type Answer = Result<Vec<Option<Row>>, PortError>;
     type Batch = usize;
 

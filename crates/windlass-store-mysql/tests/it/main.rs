@@ -1,0 +1,7 @@
+//! Integration tests of the store on MySQL and MariaDB.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod conformance;
+mod outage;
+mod server;
