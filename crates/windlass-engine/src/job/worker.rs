@@ -316,7 +316,7 @@ impl Loop {
 
     fn start(&mut self, place: usize, job: Job, waited: Duration) {
         let delivery = Delivery { job: job.id, fence: job.fence };
-        if self.queues.0.waiting.wants(job.id) {
+        if self.queues.0.waiting.here(job.id, true) {
             self.waited_for.insert(job.id, job.clone());
         }
         let work = run::once(Arc::clone(&self.places[place].lane.handler), job, waited, self.queues.spread());
@@ -372,8 +372,20 @@ impl Loop {
     fn lost(&mut self, delivery: Delivery) {
         if self.runs(delivery) {
             self.forget(delivery.job);
+            let waited_for = self.waited_for.remove(&delivery.job);
+            self.leave(waited_for.map(|job| job.id).into_iter().collect());
         }
         lane::take(&mut self.places, delivery.job, Some(delivery.fence));
+    }
+
+    /// Who waits here for these is not told by this worker: what has become of them is read.
+    fn leave(&self, mut jobs: Vec<JobId>) {
+        jobs.retain(|job| self.queues.0.waiting.here(*job, false));
+        if !jobs.is_empty() {
+            let queues = self.queues.clone();
+            // Without an answer they are looked at again, as everything that is waited for is.
+            self.queues.spawn(async move { drop(super::wait::read(&queues, &jobs).await) });
+        }
     }
 
     /// Until there is something to do.
