@@ -54,8 +54,10 @@ async fn a_stream_that_is_not_read_is_ended_and_counted_and_its_place_is_free_ag
     let mut plans = 0;
     until("it is cut off", async || {
         plans += 1;
-        let tasks: Vec<Value> = (0..2_000).map(|n| json!({"tenant": format!("t-{plans}-{n}"), "config": {}})).collect();
-        let stages = json!([{"name": "a-name-that-makes-the-event-somewhat-longer", "sleep": "1ms"}]);
+        let tasks: Vec<Value> = (0..1_000).map(|n| json!({"tenant": format!("t-{plans}-{n}"), "config": {}})).collect();
+        // The event of a new task names its stages: long ones make much to read.
+        let name = |n: usize| format!("{n}-{}", "x".repeat(56));
+        let stages: Vec<Value> = (0..60).map(|n| json!({"name": name(n), "sleep": "1ms"})).collect();
         let plan = json!({"plan": "p", "id": format!("p-{plans}"), "stages": stages, "tasks": tasks});
         world.post("/v1/plans", plan).await.ok();
         let cut = value(&world, "windlass_http_slow_clients_total").await;

@@ -120,13 +120,13 @@ impl World {
         World::over(engine, setup).await
     }
 
-    /// Over a store that fails on command, with a clock that is moved, and leases that end soon.
-    pub(crate) async fn flaky() -> (World, Arc<Flaky>, Arc<Moved>) {
+    /// Over a store that fails on command, with a clock that is moved. How long a lease is decides how soon a loop is missed.
+    pub(crate) async fn flaky(lease_ms: u64) -> (World, Arc<Flaky>, Arc<Moved>) {
         let metrics = Arc::new(Metrics::default());
         let store = Embedded::memory();
         let flaky = Arc::new(Flaky::over(Arc::new(store.clone()), Arc::new(store.clone())));
         let clock = Arc::new(Moved::default());
-        let options = Options { beat_ms: 100, lease_ms: 600, ..Options::default() };
+        let options = Options { beat_ms: 100, lease_ms, ..Options::default() };
         let ports = (Arc::clone(&flaky) as _, Arc::clone(&flaky) as _);
         let made = engine_over(ports, &store, &metrics, Arc::clone(&clock) as _, options).await;
         let listen = "127.0.0.1:0".parse().unwrap();
