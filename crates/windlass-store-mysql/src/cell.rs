@@ -11,6 +11,7 @@ use windlass_core::time::Ms;
 use crate::error::{corrupt, unanswered};
 
 /// A row, read from its first column to its last.
+#[derive(Clone)]
 pub(crate) struct Cells<'r> {
     row: &'r Row,
     next: usize,

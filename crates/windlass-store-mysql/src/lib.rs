@@ -1,4 +1,4 @@
-//! The store for many instances on MySQL and MariaDB: state and locks. What concurrent callers want is one
+//! The store for many instances on MySQL and MariaDB: state, locks, jobs and triggers. What concurrent callers want is one
 //! transaction, of two trips: rows are locked and read, judged here by the core's rules, and written with the commit (`line`). Leases are judged by
 //! the server's clock. Tables and indexes are made by numbered migrations (`migrate`); README.md says how to read them.
 
@@ -7,6 +7,7 @@ mod clock;
 mod error;
 mod examine;
 mod fence;
+mod job;
 mod line;
 mod lock;
 mod migrate;
@@ -14,18 +15,24 @@ mod pool;
 mod state;
 mod target;
 mod text;
+mod trigger;
 mod wake;
 
 pub use error::OpenError;
 pub use examine::{Examined, examine};
 pub use migrate::schema;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
 use tokio::task::AbortHandle;
+use windlass_core::id::QueueName;
 use windlass_core::port::PortError;
+use windlass_core::time::Ms;
 
 use clock::Clock;
+use job::claim::Ring;
+use job::feed::Feed;
 use line::Line;
 use pool::Pool;
 use target::Target;
@@ -62,6 +69,12 @@ pub(crate) struct Inner {
     clock: Clock,
     steps: Line<state::commit::Steps>,
     locks: Line<lock::Wish>,
+    turns: Line<job::Turns>,
+    submits: Line<job::Submit>,
+    ring: Ring,
+    feed: Feed,
+    /// Until when it was last said that a queue is asked for.
+    askers: Mutex<HashMap<QueueName, Ms>>,
     looker: std::sync::OnceLock<AbortHandle>,
 }
 
@@ -78,12 +91,19 @@ impl MySql {
     pub async fn open(url: &str, options: &Options) -> Result<MySql, OpenError> {
         let target = Target::of(url)?;
         migrate::migrate(&target, options.migrate).await?;
+        let pool = Pool::new(target, options.connections, options.answer_ms);
+        let feed = Feed::new(begin(&pool).await.map_err(|error| OpenError::Refused(error.to_string()))?);
         let inner = Arc::new(Inner {
-            pool: Pool::new(target, options.connections, options.answer_ms),
+            pool,
             wake: Arc::default(),
             clock: Clock::ahead(options.ahead_ms),
             steps: Line::default(),
             locks: Line::default(),
+            turns: Line::default(),
+            submits: Line::default(),
+            ring: Ring::default(),
+            feed,
+            askers: Mutex::default(),
             looker: std::sync::OnceLock::new(),
         });
         let looker = tokio::spawn(wake::looker(Arc::clone(&inner.wake), Arc::downgrade(&inner)));
@@ -106,4 +126,10 @@ impl MySql {
         let task = tokio::spawn(work(Arc::clone(&self.inner)));
         task.await.unwrap_or_else(|error| Err(PortError::Unavailable(format!("the call was ended: {error}"))))
     }
+}
+
+/// The time, in µs, by which what this process counts is told from what others did.
+async fn begin(pool: &Pool) -> Result<u64, PortError> {
+    let rows = pool.ask("SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS UNSIGNED)").await?;
+    cell::one(&rows)?.parse()
 }

@@ -89,7 +89,7 @@ impl Locks for MySql {
     }
 
     async fn changed(&self, since: Mark, wait_ms: u64) -> Result<Mark, PortError> {
-        self.inner.wake.changed(&self.inner.pool, Port::Locks, since, wait_ms).await
+        self.inner.wake.changed(&self.inner, Port::Locks, since, wait_ms).await
     }
 
     async fn purge(&self, before: Ms, limit: u32) -> Result<u32, PortError> {

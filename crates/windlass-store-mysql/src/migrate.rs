@@ -16,8 +16,11 @@ struct Migration {
 }
 
 /// In order, without a gap, numbered as those of PostgreSQL. One that was released does not change any more.
-const MIGRATIONS: &[Migration] =
-    &[Migration { number: 1, name: "state_and_locks", sql: include_str!("../migrations/0001_state_and_locks.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { number: 1, name: "state_and_locks", sql: include_str!("../migrations/0001_state_and_locks.sql") },
+    Migration { number: 2, name: "jobs", sql: include_str!("../migrations/0002_jobs.sql") },
+    Migration { number: 3, name: "triggers", sql: include_str!("../migrations/0003_triggers.sql") },
+];
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS windlass_migration (\
      number INT UNSIGNED NOT NULL PRIMARY KEY, name VARCHAR(64) NOT NULL, checksum CHAR(8) NOT NULL, \

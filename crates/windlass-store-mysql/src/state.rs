@@ -66,7 +66,7 @@ impl State for MySql {
     }
 
     async fn changed(&self, since: Mark, wait_ms: u64) -> Result<Mark, PortError> {
-        self.inner.wake.changed(&self.inner.pool, Port::State, since, wait_ms).await
+        self.inner.wake.changed(&self.inner, Port::State, since, wait_ms).await
     }
 
     async fn purge(&self, before: Ms, limit: u32) -> Result<u32, PortError> {

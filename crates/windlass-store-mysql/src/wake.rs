@@ -2,17 +2,18 @@
 //! waits here is told by one look at the counts for the whole process: at once after a write of its own, and every [`LOOK`] for the sake of
 //! what others write, as long as anybody waits. MySQL has nothing that calls.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::{Instant, timeout};
+use windlass_core::port::job::Ended;
 use windlass_core::port::{Mark, PortError, WAIT_MS_MAX};
 
 use crate::Inner;
 use crate::cell::Cells;
-use crate::pool::Pool;
+use crate::job::feed::Counts;
 use crate::text::Script;
 
 /// Between two looks at what others wrote: no wake-up is later than this and the look itself.
@@ -27,15 +28,19 @@ const AWAY: Duration = Duration::from_millis(200);
 pub(crate) enum Port {
     State,
     Locks,
+    Jobs,
+    Triggers,
 }
 
 impl Port {
-    const ALL: [Port; 2] = [Port::State, Port::Locks];
+    const ALL: [Port; 4] = [Port::State, Port::Locks, Port::Jobs, Port::Triggers];
 
     fn name(self) -> &'static str {
         match self {
             Port::State => "state",
             Port::Locks => "locks",
+            Port::Jobs => "jobs",
+            Port::Triggers => "triggers",
         }
     }
 }
@@ -59,6 +64,8 @@ pub(crate) struct Wake {
     /// When the last look began.
     looked: Mutex<Option<Instant>>,
     waiters: AtomicUsize,
+    /// Somebody has asked which jobs end.
+    follows: AtomicBool,
     poke: Notify,
 }
 
@@ -84,9 +91,15 @@ impl Wake {
         Waiter(self)
     }
 
-    pub(crate) async fn changed(&self, pool: &Pool, port: Port, since: Mark, wait_ms: u64) -> Result<Mark, PortError> {
+    pub(crate) async fn changed(
+        &self,
+        inner: &Inner,
+        port: Port,
+        since: Mark,
+        wait_ms: u64,
+    ) -> Result<Mark, PortError> {
         let end = Instant::now() + Duration::from_millis(wait_ms.min(WAIT_MS_MAX));
-        self.look(pool).await?;
+        self.look(inner).await?;
         let mut seen = self.seen.subscribe();
         let _waiter = self.wait();
         loop {
@@ -104,13 +117,41 @@ impl Wake {
         }
     }
 
+    /// Waits until jobs have ended.
+    pub(crate) async fn ended(&self, inner: &Inner, since: Mark, wait_ms: u64) -> Result<Ended, PortError> {
+        let end = Instant::now() + Duration::from_millis(wait_ms.min(WAIT_MS_MAX));
+        self.follows.store(true, Ordering::Relaxed);
+        let (mut heard, mut seen) = (inner.feed.subscribe(), self.seen.subscribe());
+        self.look(inner).await?;
+        let _waiter = self.wait();
+        loop {
+            heard.mark_unchanged();
+            seen.mark_unchanged();
+            if let Some(ended) = inner.feed.since(since) {
+                return Ok(ended);
+            }
+            let failure = seen.borrow().failure.clone();
+            if let Some(failure) = failure {
+                return Err(failure);
+            }
+            if Instant::now() >= end {
+                return Ok(Ended { mark: since, jobs: Vec::new(), gap: false });
+            }
+            tokio::select! {
+                _ = heard.changed() => {}
+                _ = seen.changed() => {}
+                () = tokio::time::sleep_until(end) => {}
+            }
+        }
+    }
+
     /// Sees how far things are now, or learns it from somebody whose look began later than this call.
-    async fn look(&self, pool: &Pool) -> Result<(), PortError> {
+    async fn look(&self, inner: &Inner) -> Result<(), PortError> {
         let asked = Instant::now();
         let mut looked = self.looked.lock().await;
         if looked.is_none_or(|began| began < asked) {
             let began = Instant::now();
-            let marks = marks(pool).await;
+            let marks = self.marks(inner).await;
             *looked = Some(began);
             self.seen.send_if_modified(|seen| {
                 let now = match marks {
@@ -124,19 +165,25 @@ impl Wake {
         }
         self.seen.borrow().failure.clone().map_or(Ok(()), Err)
     }
-}
 
-async fn marks(pool: &Pool) -> Result<[u64; Port::ALL.len()], PortError> {
-    let rows = pool.ask("SELECT port, CAST(SUM(n) AS UNSIGNED) FROM change_mark GROUP BY port").await?;
-    let mut marks = [0; Port::ALL.len()];
-    for row in &rows {
-        let cells = &mut Cells::of(row);
-        let name = cells.text()?;
-        if let Some(port) = Port::ALL.into_iter().find(|port| port.name() == name) {
-            marks[port as usize] = cells.parse()?;
+    async fn marks(&self, inner: &Inner) -> Result<[u64; Port::ALL.len()], PortError> {
+        let rows = inner.pool.ask("SELECT port, shard, n FROM change_mark").await?;
+        let mut marks = [0; Port::ALL.len()];
+        let mut ended = Counts::new();
+        for row in &rows {
+            let cells = &mut Cells::of(row);
+            let (name, shard, n): (&str, u8, u64) = (cells.text()?, cells.parse()?, cells.parse()?);
+            match Port::ALL.into_iter().find(|port| port.name() == name) {
+                Some(port) => marks[port as usize] += n,
+                None if name == "ended" => drop(ended.insert(shard, n)),
+                None => {}
+            }
         }
+        if self.follows.load(Ordering::Relaxed) {
+            inner.feed.hear(&inner.pool, &ended).await?;
+        }
+        Ok(marks)
     }
-    Ok(marks)
 }
 
 /// Looks for all who wait, as long as the store is open.
@@ -151,7 +198,7 @@ pub(crate) async fn looker(wake: Arc<Wake>, inner: Weak<Inner>) {
         if wake.waiters.load(Ordering::Relaxed) == 0 {
             continue;
         }
-        pause = if wake.look(&inner.pool).await.is_ok() { LOOK } else { AWAY };
+        pause = if wake.look(&inner).await.is_ok() { LOOK } else { AWAY };
         drop(inner);
         tokio::time::sleep(DEBOUNCE).await;
     }

@@ -82,7 +82,7 @@ pub(crate) fn armed(stores: Stores, url: &StoreUrl) -> Result<Stores, BadFault> 
     let Ok(text) = std::env::var(VARIABLE) else { return Ok(stores) };
     let folder = match url {
         StoreUrl::Embedded(folder) => Some(folder.clone()),
-        StoreUrl::Memory | StoreUrl::Postgres(_) | StoreUrl::Redis(_) => None,
+        StoreUrl::Memory | StoreUrl::Postgres(_) | StoreUrl::MySql(_) | StoreUrl::Redis(_) => None,
     };
     let deadly = Arc::new(Deadly {
         stores,

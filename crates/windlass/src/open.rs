@@ -11,6 +11,7 @@ use windlass_core::port::lock::Locks;
 use windlass_core::port::state::State;
 use windlass_core::port::trigger::Triggers;
 use windlass_store_embedded::Embedded;
+use windlass_store_mysql::MySql;
 use windlass_store_postgres::Postgres;
 use windlass_store_redis::Redis;
 
@@ -26,6 +27,8 @@ pub enum StoreUrl {
     Embedded(PathBuf),
     /// `postgres://…`: a server, many processes.
     Postgres(Secret),
+    /// `mysql://…`: a server, MySQL or MariaDB, many processes.
+    MySql(Secret),
     /// `redis://…` or `rediss://…`: a server, many processes.
     Redis(Secret),
 }
@@ -37,6 +40,7 @@ impl StoreUrl {
             StoreUrl::Memory => "memory",
             StoreUrl::Embedded(_) => "embedded",
             StoreUrl::Postgres(_) => "postgres",
+            StoreUrl::MySql(_) => "mysql",
             StoreUrl::Redis(_) => "redis",
         }
     }
@@ -45,7 +49,7 @@ impl StoreUrl {
     pub(crate) fn server(&self) -> Option<&str> {
         match self {
             StoreUrl::Memory | StoreUrl::Embedded(_) => None,
-            StoreUrl::Postgres(url) | StoreUrl::Redis(url) => Some(url.reveal()),
+            StoreUrl::Postgres(url) | StoreUrl::MySql(url) | StoreUrl::Redis(url) => Some(url.reveal()),
         }
     }
 }
@@ -79,13 +83,15 @@ impl fmt::Debug for Secret {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadUrl {
     /// Known, and not there yet.
-    #[error("WL-4010 {0} stores are not supported yet; use embedded:PATH, memory:, postgres://… or redis://…")]
+    #[error(
+        "WL-4010 {0} stores are not supported yet; use embedded:PATH, memory:, postgres://…, mysql://… or redis://…"
+    )]
     NotYet(&'static str),
     /// Without a folder.
     #[error("WL-4011 embedded: needs a folder, as in embedded:windlass-data")]
     NoPath,
     /// Not known.
-    #[error("WL-4012 {0:?} is not a store URL; expected embedded:PATH, memory:, postgres://… or redis://…")]
+    #[error("WL-4012 {0:?} is not a store URL; expected embedded:PATH, memory:, postgres://…, mysql://… or redis://…")]
     Unknown(String),
 }
 
@@ -101,7 +107,7 @@ impl FromStr for StoreUrl {
             ("redis" | "rediss", _) => Ok(StoreUrl::Redis(Secret(text.into()))),
             ("redis-cluster", _) => Err(BadUrl::NotYet("Redis Cluster")),
             ("postgres" | "postgresql", _) => Ok(StoreUrl::Postgres(Secret(text.into()))),
-            ("mysql", _) => Err(BadUrl::NotYet("MySQL")),
+            ("mysql", _) => Ok(StoreUrl::MySql(Secret(text.into()))),
             ("mongodb", _) => Err(BadUrl::NotYet("MongoDB")),
             // A URL may hold a password: only its scheme is repeated.
             _ => Err(BadUrl::Unknown(format!("{scheme}:…"))),
@@ -114,7 +120,7 @@ impl fmt::Display for StoreUrl {
         match self {
             StoreUrl::Memory => f.write_str("memory:"),
             StoreUrl::Embedded(path) => write!(f, "embedded:{}", path.display()),
-            StoreUrl::Postgres(url) | StoreUrl::Redis(url) => url.fmt(f),
+            StoreUrl::Postgres(url) | StoreUrl::MySql(url) | StoreUrl::Redis(url) => url.fmt(f),
         }
     }
 }
@@ -143,6 +149,9 @@ pub enum OpenError {
     /// PostgreSQL.
     #[error(transparent)]
     Postgres(#[from] windlass_store_postgres::OpenError),
+    /// MySQL.
+    #[error(transparent)]
+    MySql(#[from] windlass_store_mysql::OpenError),
     /// Redis.
     #[error(transparent)]
     Redis(#[from] windlass_store_redis::OpenError),
@@ -174,6 +183,14 @@ pub async fn open(url: &StoreUrl, settings: &Settings) -> Result<Stores, OpenErr
             let store = Postgres::open(url, &options).await?;
             Stores { batches: Some(store.batches()), ..stores(store) }
         }
+        StoreUrl::MySql(Secret(url)) => {
+            let options = windlass_store_mysql::Options {
+                connections: settings.mysql.connections as usize,
+                migrate: settings.mysql.migrate,
+                ..Default::default()
+            };
+            stores(MySql::open(url, &options).await?)
+        }
         StoreUrl::Redis(Secret(url)) => stores(redis(url, settings).await?),
     };
     #[cfg(feature = "fault")]
@@ -199,15 +216,20 @@ pub async fn examine(url: &StoreUrl, settings: &Settings) -> Vec<doctor::Finding
         StoreUrl::Memory => doctor::memory(),
         StoreUrl::Embedded(path) => doctor::embedded(path, url, settings).await,
         StoreUrl::Postgres(secret) => doctor::postgres(secret.reveal(), settings).await,
+        StoreUrl::MySql(secret) => doctor::mysql(secret.reveal(), settings).await,
         StoreUrl::Redis(secret) => doctor::redis(secret.reveal(), settings).await,
     }
 }
 
 /// What of a store's layout is still to be made, by number and name.
-pub async fn pending(url: &StoreUrl) -> Result<Vec<(i32, &'static str)>, OpenError> {
+pub async fn pending(url: &StoreUrl) -> Result<Vec<(u32, &'static str)>, OpenError> {
     match url {
         StoreUrl::Memory | StoreUrl::Embedded(_) | StoreUrl::Redis(_) => Ok(Vec::new()),
-        StoreUrl::Postgres(secret) => Ok(windlass_store_postgres::examine(secret.reveal()).await?.pending),
+        StoreUrl::Postgres(secret) => {
+            let pending = windlass_store_postgres::examine(secret.reveal()).await?.pending;
+            Ok(pending.into_iter().map(|(number, name)| (number.unsigned_abs(), name)).collect())
+        }
+        StoreUrl::MySql(secret) => Ok(windlass_store_mysql::examine(secret.reveal()).await?.pending),
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Settings {
     pub embedded: Embedded,
     /// The PostgreSQL store.
     pub postgres: Postgres,
+    /// The store on MySQL or MariaDB.
+    pub mysql: MySql,
     /// The Redis store.
     pub redis: Redis,
     /// What carries plans out.
@@ -72,6 +74,16 @@ pub struct Embedded {
 #[serde(deny_unknown_fields, default)]
 pub struct Postgres {
     /// Connections for work; one more listens for wake-ups.
+    pub connections: u64,
+    /// Bring the schema up to date at start.
+    pub migrate: bool,
+}
+
+/// `[mysql]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MySql {
+    /// Connections, made when they are needed.
     pub connections: u64,
     /// Bring the schema up to date at start.
     pub migrate: bool,
@@ -257,6 +269,12 @@ impl Default for Postgres {
     }
 }
 
+impl Default for MySql {
+    fn default() -> Self {
+        MySql { connections: 8, migrate: true }
+    }
+}
+
 impl Default for Redis {
     fn default() -> Self {
         Redis { prefix: "windlass:".into(), answer_ms: 30_000, ca_file: PathBuf::new() }
@@ -337,13 +355,28 @@ impl Settings {
     }
 
     fn take(&mut self, environment: &Environment<'_>) -> anyhow::Result<()> {
-        let Settings { store, embedded, postgres, redis, engine, jobs, triggers, http, exec, secrets, server, log } =
-            self;
+        let Settings {
+            store,
+            embedded,
+            postgres,
+            mysql,
+            redis,
+            engine,
+            jobs,
+            triggers,
+            http,
+            exec,
+            secrets,
+            server,
+            log,
+        } = self;
         environment.text("WINDLASS_STORE_URL", &mut store.url);
         environment.number("WINDLASS_EMBEDDED_CACHE_MIB", &mut embedded.cache_mib)?;
         environment.yes_or_no("WINDLASS_EMBEDDED_ACCEPT_LOSS", &mut embedded.accept_loss)?;
         environment.number("WINDLASS_POSTGRES_CONNECTIONS", &mut postgres.connections)?;
         environment.yes_or_no("WINDLASS_POSTGRES_MIGRATE", &mut postgres.migrate)?;
+        environment.number("WINDLASS_MYSQL_CONNECTIONS", &mut mysql.connections)?;
+        environment.yes_or_no("WINDLASS_MYSQL_MIGRATE", &mut mysql.migrate)?;
         environment.text("WINDLASS_REDIS_PREFIX", &mut redis.prefix);
         environment.number("WINDLASS_REDIS_ANSWER_MS", &mut redis.answer_ms)?;
         environment.path("WINDLASS_REDIS_CA_FILE", &mut redis.ca_file);
@@ -373,6 +406,7 @@ impl Settings {
     fn check(&self) -> anyhow::Result<()> {
         within("[embedded] cache_mib", self.embedded.cache_mib, 1..=65_536, "")?;
         within("[postgres] connections", self.postgres.connections, 1..=256, "")?;
+        within("[mysql] connections", self.mysql.connections, 1..=256, "")?;
         within("[redis] answer_ms", self.redis.answer_ms, 100..=600_000, "")?;
         self.jobs.check()?;
         self.triggers.check()?;

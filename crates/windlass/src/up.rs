@@ -28,7 +28,7 @@ use crate::settings::{LogFormat, Settings};
 /// `windlass up`
 #[derive(Args)]
 pub struct Up {
-    /// The store: embedded:PATH, postgres://… or memory:; what the settings say unless given.
+    /// The store: embedded:PATH, postgres://…, mysql://…, redis://… or memory:; what the settings say unless given.
     #[arg(long, value_name = "URL")]
     store: Option<String>,
     /// The address and port to listen on; 127.0.0.1:7800 unless the settings say otherwise. Port 0 chooses one.

@@ -3,6 +3,10 @@
 use std::sync::Arc;
 
 use windlass_conformance::harness::{Harness, Ports};
+use windlass_conformance::job::JobHarness;
+use windlass_conformance::trigger::TriggerHarness;
+use windlass_core::port::job::Jobs;
+use windlass_core::port::trigger::Triggers;
 use windlass_store_mysql::{MySql, Options};
 
 use crate::server::{Database, database};
@@ -29,3 +33,29 @@ impl Harness for Database {
 }
 
 windlass_conformance::suite!(make);
+
+#[async_trait::async_trait]
+impl JobHarness for Database {
+    async fn open_jobs(&self, ahead_ms: u64) -> Arc<dyn Jobs> {
+        Arc::new(open(&self.url, ahead_ms).await)
+    }
+
+    async fn restart(&self) {}
+}
+
+mod jobs {
+    use super::make;
+
+    windlass_conformance::job_suite!(make);
+}
+
+#[async_trait::async_trait]
+impl TriggerHarness for Database {
+    async fn open_triggers(&self, ahead_ms: u64) -> Arc<dyn Triggers> {
+        Arc::new(open(&self.url, ahead_ms).await)
+    }
+
+    async fn restart(&self) {}
+}
+
+windlass_conformance::trigger_suite!(make);

@@ -3,5 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod conformance;
+mod errors;
+mod layout;
 mod outage;
+mod schema;
 mod server;

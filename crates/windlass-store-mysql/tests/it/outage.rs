@@ -1,6 +1,7 @@
 //! A server that is killed in the middle of calls and comes back: what was acknowledged is there, what had no answer is
 //! done once by a repeat, and the store goes on by itself.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,7 +9,12 @@ use windlass_conformance::harness::Ports;
 use windlass_conformance::world::step::{self, Draft};
 use windlass_conformance::world::{Rival, id};
 use windlass_core::event::Fact;
+use windlass_core::id::{JobId, QueueName};
+use windlass_core::job::rules::Outcome;
+use windlass_core::job::{JobStatus, NewJob};
+use windlass_core::json::Json;
 use windlass_core::port::PortError;
+use windlass_core::port::job::{Delivery, Jobs, Turn};
 use windlass_core::port::lock::Locks;
 use windlass_core::port::state::{Key, Row, Step};
 use windlass_core::task::status::TaskStatus;
@@ -112,6 +118,66 @@ async fn what_was_acknowledged_is_there_after_every_crash_and_repeats_are_done_o
             assert_eq!(one.history(Key::TaskHistory(draft.task(n))).await.last().unwrap().seq, last + 1);
         }
     }
+}
+
+/// Submits and works, and repeats whatever had no answer, until all is done.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn jobs_are_done_once_each_however_often_the_server_is_killed() {
+    let mut server = Server::start();
+    let database = database_on(&server.url()).await;
+    let store = store(&database).await;
+    let queue: QueueName = id("work");
+    let done = Arc::new(AtomicU64::new(0));
+    let submitter = {
+        let (store, queue) = (store.clone(), queue.clone());
+        tokio::spawn(async move {
+            for n in 0..300 {
+                let group: Vec<NewJob> =
+                    (0..10).map(|i| NewJob::new(JobId::random(n * 10 + i + 1), queue.clone(), None)).collect();
+                let taken = until_back!(store.submit(std::slice::from_ref(&group)));
+                assert_eq!(taken[0].as_ref().unwrap().len(), 10);
+            }
+        })
+    };
+    let worker = {
+        let (store, queue, done) = (store.clone(), queue.clone(), Arc::clone(&done));
+        tokio::spawn(async move {
+            let mut settle = Vec::new();
+            let mut seen = BTreeSet::new();
+            while seen.len() < 3_000 {
+                let want = vec![(queue.clone(), 20)];
+                // Short, so that what was claimed when the answer was lost comes back soon.
+                let turn = Turn { worker: id("w"), lease_ms: 200, settle, beat: Vec::new(), want };
+                let turned = until_back!(store.turn(std::slice::from_ref(&turn))).remove(0);
+                for ((of, _), answer) in turn.settle.iter().zip(&turned.settled) {
+                    // Refused only where its lease ran out and it was delivered again.
+                    if answer.is_ok() {
+                        seen.insert(of.job);
+                        done.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+                let ends = |job: &windlass_core::job::Job| {
+                    (Delivery { job: job.id, fence: job.fence }, Outcome::Completed(Json::null()))
+                };
+                settle = turned.claimed.iter().map(ends).collect();
+            }
+        })
+    };
+    for crash in 1..=CRASHES {
+        while done.load(Ordering::Relaxed) < crash * 200 {
+            tokio::task::yield_now().await;
+        }
+        server.kill();
+        server.up();
+    }
+    submitter.await.unwrap();
+    worker.await.unwrap();
+    let ids: Vec<JobId> = (1..=3_000).map(JobId::random).collect();
+    let jobs = Jobs::load(&store, &ids).await.unwrap();
+    assert!(jobs.iter().flatten().all(|job| job.status == JobStatus::Completed));
+    assert_eq!(jobs.iter().flatten().count(), 3_000);
+    let views = store.queues(None, 10).await.unwrap().items;
+    assert!(views.iter().all(|view| view.waiting + view.running == 0), "what is counted is what is there: {views:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

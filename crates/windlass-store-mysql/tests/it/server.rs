@@ -18,7 +18,7 @@ pub(crate) struct Database {
     /// A store's URL.
     pub(crate) url: String,
     server: String,
-    name: String,
+    pub(crate) name: String,
 }
 
 /// Makes one.
@@ -147,6 +147,11 @@ impl Server {
             drop(shell.stdin.take());
             shell.wait().unwrap();
         }
+    }
+
+    /// For a client on this machine.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.folder.join("socket")
     }
 
     /// See [`url`].

@@ -191,7 +191,7 @@ impl Bench<'_> {
         let bar_us = match self.url {
             StoreUrl::Memory => return Ok(row),
             StoreUrl::Embedded(_) => 2_000.0,
-            StoreUrl::Postgres(_) | StoreUrl::Redis(_) => 5_000.0,
+            StoreUrl::Postgres(_) | StoreUrl::MySql(_) | StoreUrl::Redis(_) => 5_000.0,
         };
         let Some(least_us) = least_us.filter(|_| stored == self.scale.stored[2]) else { return Ok(row) };
         let pass = row.p50_us <= bar_us && row.p50_us <= 1.5 * least_us;
