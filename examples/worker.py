@@ -14,7 +14,7 @@ def handle(payload, job):
 
 def say(**what):
     """Everything a worker has to say, and what it has room for, in one request."""
-    headers = {"Content-Type": "application/json", "Idempotency-Key": str(uuid.uuid4())}
+    headers = {"Content-Type": "application/json"}
     if "WINDLASS_KEY" in os.environ:
         headers["Authorization"] = "Bearer " + os.environ["WINDLASS_KEY"]
     body = json.dumps({"worker": WORKER, "leaseMs": LEASE * 1000, **what}).encode()

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::servers::Servers;
-use crate::setup::{LLVM_COV, LLVM_TOOLS, NEXTEST, POSTGRES, REDIS, TARPAULIN};
+use crate::setup::{LLVM_COV, LLVM_TOOLS, MARIADB, NEXTEST, POSTGRES, REDIS, TARPAULIN};
 use crate::step::Cmd;
 use crate::test::FAULT;
 
@@ -81,6 +81,7 @@ impl Lines {
 
 pub(crate) fn run(root: &Path) -> Result<()> {
     std::fs::create_dir_all(root.join("target/coverage")).context("cannot make target/coverage")?;
+    MARIADB.meet(root)?;
     POSTGRES.meet(root)?;
     REDIS.meet(root)?;
     let servers = Servers::start()?;

@@ -4,6 +4,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a terminal is what these tasks talk to")]
 
 mod coverage;
+mod mariadb;
 mod postgres;
 mod redis;
 mod servers;

@@ -36,6 +36,7 @@ pub(crate) const NEEDS: &[Need] = &[
         by_hand: "install clippy with your Rust toolchain",
     },
     NEXTEST,
+    MARIADB,
     POSTGRES,
     SCHEMATHESIS,
     REDIS,
@@ -48,6 +49,22 @@ pub(crate) const NEXTEST: Need = Need {
     // Without its updater and its probes it takes a fifth less time to build, and the set-up is part of the budget.
     prepare: Cmd::new(&["cargo", "install", "cargo-nextest", "--locked", "--no-default-features"]),
     by_hand: "install cargo-nextest and put it on the PATH",
+};
+
+pub(crate) const MARIADB: Need = Need {
+    name: "MariaDB",
+    steps: &["nextest"],
+    probe: Cmd::new(&["sh", "-c", "command -v mariadbd && command -v mariadb-install-db && command -v mariadb"]),
+    prepare: Cmd::with_env(
+        &[("DEBIAN_FRONTEND", "noninteractive")],
+        &[
+            "sh",
+            "-c",
+            "apt-get install -y --no-install-recommends mariadb-server || \
+             { apt-get update && apt-get install -y --no-install-recommends mariadb-server; }",
+        ],
+    ),
+    by_hand: "install a MariaDB server of version 10.6 or newer; tests start their own, nothing has to run",
 };
 
 pub(crate) const POSTGRES: Need = Need {

@@ -92,6 +92,7 @@ const LIST_KILLS: Cmd = Cmd::new(&[
 
 pub(crate) fn run(root: &Path) -> Result<()> {
     setup::NEXTEST.meet(root)?;
+    setup::MARIADB.meet(root)?;
     setup::POSTGRES.meet(root)?;
     setup::REDIS.meet(root)?;
     let campaigns = LIST.read(root)? + &LIST_KILLS.read(root)?;

@@ -3,7 +3,10 @@
 
 pub mod error;
 pub mod limit;
+pub mod locked;
+pub mod recent;
 pub mod rules;
+pub mod submission;
 
 use serde::{Deserialize, Serialize};
 

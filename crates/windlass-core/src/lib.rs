@@ -17,6 +17,7 @@ pub mod projection;
 pub mod refused;
 pub mod retry;
 pub mod stage;
+pub mod step;
 pub mod task;
 pub mod time;
 pub mod trigger;

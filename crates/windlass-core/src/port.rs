@@ -1,14 +1,17 @@
 //! The ports: what a store promises. Few methods, cut where transactions end, batch-shaped where it
 //! is hot. Every store passes the same contract (`windlass-conformance`).
 
+pub mod batches;
 pub mod error;
 pub mod job;
 pub mod lock;
+pub mod page;
 pub mod state;
 pub mod trigger;
 
 use serde::{Deserialize, Serialize};
 
+pub use batches::Batches;
 pub use error::{PortError, Refusal};
 
 /// An answer per item, in order. The outer error is the whole call; [`PortError::Unavailable`]

@@ -3,6 +3,7 @@
 
 pub mod advance;
 pub mod command;
+pub mod detail;
 pub mod range;
 pub mod status;
 

@@ -4,6 +4,7 @@
 pub mod rules;
 pub mod schedule;
 pub mod target;
+pub mod world;
 
 use serde::{Deserialize, Serialize};
 

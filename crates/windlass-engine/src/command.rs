@@ -2,6 +2,7 @@
 //! every operation, with who, why, an idempotency key and a dry run.
 
 pub mod create;
+pub(crate) mod once;
 pub mod plan;
 pub mod task;
 pub mod tenant;

@@ -72,6 +72,8 @@ pub(crate) struct Shared {
     pub(crate) conducting: Notify,
     /// Somebody asked something of a task: look now, not at the next beat.
     pub(crate) asked: Notify,
+    /// See [`crate::command`]: two that come at once with one key follow each other.
+    pub(crate) keyed: Vec<tokio::sync::Mutex<()>>,
     /// How often an attempt was told what is wanted of its task.
     pub(crate) tellings: AtomicU64,
     /// The engine takes no more work.
@@ -201,6 +203,7 @@ impl Shared {
             releasing: Notify::new(),
             conducting: Notify::new(),
             asked: Notify::new(),
+            keyed: std::iter::repeat_with(tokio::sync::Mutex::default).take(crate::command::once::TURNS).collect(),
             tellings: AtomicU64::new(0),
             stopping: Watched::default(),
             firing: Watched::default(),

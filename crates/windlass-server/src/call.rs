@@ -12,7 +12,8 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use windlass_core::by::{By, Reason};
-use windlass_core::port::{Cursor, PAGE_MAX};
+use windlass_core::json::Json;
+use windlass_core::port::{Cursor, PAGE_MAX, PortError};
 use windlass_core::time::duration::parse_ms;
 use windlass_engine::Engine;
 use windlass_engine::command::{Caller, IdempotencyKey};
@@ -154,6 +155,18 @@ impl Call {
         Ok(Caller { by, reason, key: self.idempotency_key()?, dry_run })
     }
 
+    /// Does something once under the caller's key: what it answered is kept, and is the answer to the same request again.
+    pub(crate) async fn once(
+        &self,
+        caller: &Caller,
+        status: StatusCode,
+        what: impl Future<Output = Result<Json, Problem>>,
+    ) -> Answer {
+        let path: Vec<_> = self.path.iter().chain(&self.query).collect();
+        let request = format!("{} {path:?} {}", self.route.id, String::from_utf8_lossy(&self.body));
+        json(status, &self.engine().once(caller, &request, what).await?)
+    }
+
     pub(crate) fn operation(&self) -> Result<Caller, Problem> {
         let Operation { by, reason, dry_run } = self.json()?;
         self.caller(by, reason, dry_run)
@@ -262,12 +275,17 @@ pub(crate) fn query(text: &str) -> Result<Vec<(String, String)>, Problem> {
         .collect()
 }
 
+/// An answer that is kept: its text.
+pub(crate) fn kept<T: Serialize + ?Sized>(value: &T) -> Result<Json, Problem> {
+    Json::of(value).map_err(|why| Problem::from(PortError::Corrupt(why.to_string())))
+}
+
 /// An answer in JSON.
 pub(crate) fn json<T: Serialize + ?Sized>(status: StatusCode, value: &T) -> Answer {
     let mut body = Vec::with_capacity(256);
     serde_json::to_writer(&mut body, value).map_err(|why| {
         tracing::error!(%why, "an answer cannot be written");
-        Problem::from(windlass_core::port::PortError::Corrupt(why.to_string()))
+        Problem::from(PortError::Corrupt(why.to_string()))
     })?;
     let mut response = (status, Bytes::from(body)).into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -8,6 +8,7 @@ pub mod metrics;
 mod openapi;
 mod options;
 mod page;
+mod patient;
 mod problem;
 pub mod router;
 mod schema;

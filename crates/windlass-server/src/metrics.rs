@@ -73,6 +73,8 @@ pub struct Metrics {
     pub(crate) stale: AtomicU64,
     pub(crate) steps: AtomicU64,
     pub(crate) events_missed: AtomicU64,
+    pub(crate) slow_clients: AtomicU64,
+    pub(crate) slow_streams: AtomicU64,
 }
 
 impl Default for Metrics {
@@ -88,6 +90,8 @@ impl Default for Metrics {
             stale: AtomicU64::new(0),
             steps: AtomicU64::new(0),
             events_missed: AtomicU64::new(0),
+            slow_clients: AtomicU64::new(0),
+            slow_streams: AtomicU64::new(0),
         }
     }
 }

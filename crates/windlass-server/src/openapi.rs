@@ -103,11 +103,11 @@ fn parameters(route: &Route) -> Vec<Value> {
     };
     let mut all: Vec<Value> = route.parts().map(part).collect();
     all.extend(route.query.iter().map(parameter));
-    if !matches!(route.takes, Takes::Nothing) {
+    if !matches!(route.takes, Takes::Nothing) && route.need != Need::Work {
         all.push(json!({
             "name": "Idempotency-Key",
             "in": "header",
-            "description": "Of plans, tasks, tenants and submitted jobs: the same request again under it is answered the same, another one is refused; others pass it over",
+            "description": "The same request again under it is answered the same, for 24 hours; another one is refused",
             "schema": { "type": "string", "minLength": 1, "maxLength": 256, "pattern": "^[!-~]+$" },
         }));
     }

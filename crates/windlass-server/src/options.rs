@@ -24,6 +24,8 @@ pub struct Limits {
     pub head: Duration,
     /// How long its body may take.
     pub body: Duration,
+    /// How long a client may leave what was sent to it unread, when there is no room for more.
+    pub write: Duration,
     /// Streams of events.
     pub streams: usize,
     /// Requests that wait (`?wait=`).
@@ -39,6 +41,7 @@ impl Default for Limits {
             body_bytes: 16 << 20,
             head: Duration::from_secs(30),
             body: Duration::from_secs(30),
+            write: Duration::from_secs(30),
             streams: 256,
             waits: 512,
             drain: Duration::from_secs(5),

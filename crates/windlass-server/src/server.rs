@@ -12,6 +12,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use windlass_core::by::{BadText, By};
+use windlass_core::port::Batches;
 use windlass_engine::Engine;
 use windlass_engine::clock::Clock;
 use windlass_engine::job::Queues;
@@ -20,6 +21,7 @@ use crate::auth::keys::{Keys, KeysError};
 use crate::auth::{Door, Who};
 use crate::metrics::{self, Metrics};
 use crate::options::Limits;
+use crate::patient::Patient;
 use crate::router;
 
 /// How often the keys file is looked at.
@@ -43,6 +45,8 @@ pub struct Setup {
     pub clock: Arc<dyn Clock>,
     /// Where figures are kept: the one that measures its stores, if they are.
     pub metrics: Arc<Metrics>,
+    /// What its store writes at once, if it can say.
+    pub batches: Option<Arc<Batches>>,
 }
 
 /// Why a server does not start.
@@ -83,6 +87,7 @@ pub(crate) struct Shared {
     pub(crate) waits: Arc<Semaphore>,
     pub(crate) connections: Arc<Semaphore>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) batches: Option<Arc<Batches>>,
     /// `true` once the server stops: streams end, waits answer what there is.
     pub(crate) stopping: watch::Sender<bool>,
 }
@@ -105,7 +110,7 @@ pub struct Server {
 impl Server {
     /// Listens, and serves until it is stopped.
     pub async fn start(setup: Setup) -> Result<Server, ServeError> {
-        let Setup { engine, queues, listen, keys, limits, clock, metrics } = setup;
+        let Setup { engine, queues, listen, keys, limits, clock, metrics, batches } = setup;
         let keys = keys.map(Keys::open).transpose()?;
         // A server with keys does not open its doors when the last one is revoked, and one without does not look for some.
         let door = match keys.filter(|keys| !keys.is_empty()) {
@@ -126,6 +131,7 @@ impl Server {
             waits: Arc::new(Semaphore::new(limits.waits)),
             connections: Arc::new(Semaphore::new(limits.connections)),
             metrics,
+            batches,
             stopping: watch::Sender::new(false),
             limits,
         });
@@ -181,6 +187,7 @@ async fn serve(stream: TcpStream, service: Router, shared: &Shared) {
     drop(stream.set_nodelay(true));
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(shared.limits.head).max_buf_size(64 << 10);
+    let stream = Patient::new(stream, shared.limits.write, Arc::clone(&shared.metrics));
     let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! { biased;

@@ -26,6 +26,8 @@ pub use mark::MARK_FILE;
 use std::path::Path;
 use std::sync::Arc;
 
+use windlass_core::port::Batches;
+
 use kv::Kv;
 use writer::Writer;
 
@@ -69,6 +71,12 @@ impl Embedded {
 
     fn start(kv: Arc<dyn Kv>, clock: Clock, seq: u64) -> Embedded {
         Embedded { writer: Arc::new(Writer::start(kv, clock, seq)), ahead_ms: 0 }
+    }
+
+    /// How many callers' work each batch made durable.
+    #[must_use]
+    pub fn batches(&self) -> Arc<Batches> {
+        Arc::clone(&self.writer.batches)
     }
 
     /// The same store seen by a clock that runs ahead: how tests let leases expire.

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot, watch};
-use windlass_core::port::{Mark, PortError};
+use windlass_core::port::{Batches, Mark, PortError};
 
 use crate::clock::Clock;
 use crate::hot::Hot;
@@ -40,6 +40,8 @@ pub(crate) struct Writer {
     /// Work that was queued and is not written yet.
     queued: Arc<AtomicUsize>,
     stopped: Arc<Mutex<Option<String>>>,
+    /// What was written at once.
+    pub(crate) batches: Arc<Batches>,
     pub(crate) clock: Clock,
     pub(crate) state_mark: watch::Receiver<u64>,
     pub(crate) lock_mark: watch::Receiver<u64>,
@@ -86,6 +88,7 @@ impl Writer {
         let due_from = Arc::clone(&hot.triggers.due_from);
         let stopped = Arc::new(Mutex::new(None));
         let alone = Arc::new(AtomicBool::new(true));
+        let batches = Arc::new(Batches::default());
         let turn = Loop {
             kv: Arc::clone(&kv),
             clock: clock.clone(),
@@ -97,6 +100,7 @@ impl Writer {
             triggers_changed,
             stopped: Arc::clone(&stopped),
             alone: Arc::clone(&alone),
+            batches: Arc::clone(&batches),
             hot,
         };
         let writer = Writer {
@@ -108,6 +112,7 @@ impl Writer {
             alone,
             queued: Arc::default(),
             stopped,
+            batches,
             clock,
             state_mark,
             lock_mark,
@@ -299,6 +304,7 @@ struct Loop {
     triggers_changed: watch::Sender<u64>,
     stopped: Arc<Mutex<Option<String>>>,
     alone: Arc<AtomicBool>,
+    batches: Arc<Batches>,
     hot: Hot,
 }
 
@@ -320,7 +326,13 @@ impl Loop {
         let triggers_changed = tx.triggers_changed;
         let batch = tx.into_batch(self.seq + 1);
         drop(stored);
-        let committed = if batch.is_empty() { Ok(()) } else { self.commit(batch) };
+        let committed = match batch.is_empty() {
+            true => Ok(()),
+            false => {
+                self.batches.add(written);
+                self.commit(batch)
+            }
+        };
         if let Err(error) = &committed {
             // First of all: whoever is told that a write failed finds the store stopped.
             stop(&self.stopped, &error.to_string());

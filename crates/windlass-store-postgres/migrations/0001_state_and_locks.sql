@@ -199,23 +199,23 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_now timestamptz;
-    -- By step: the number of its task's newest event, -1 where it may not be written; whether an attempt begins.
+    -- By step: where its task stands; the number of the task's newest event, -1 where it may not be written; whether an
+    -- attempt begins.
+    v_rows tid[];
     v_seqs bigint[];
     v_begun boolean[];
+    v_steps bigint[];
     v_raises boolean;
     v_forgets boolean;
 BEGIN
-    -- Locked before anything is compared, in one order for everybody: tenants, then tasks. The statements after it see
-    -- what others have committed meanwhile.
-    PERFORM 1 FROM tenant_state WHERE tenant_id = ANY (p_tenants) ORDER BY tenant_id FOR UPDATE;
-    PERFORM 1 FROM task_state_projection WHERE task_id = ANY (p_tasks) ORDER BY task_id FOR UPDATE;
-    v_now := windlass_now(p_ahead_ms);
-
-    SELECT array_agg(CASE WHEN j.good THEN j.seq ELSE -1 END ORDER BY j.step), array_agg(j.begun ORDER BY j.step),
+    -- Locked before anything is compared, in one order for everybody: by tenant, and a tenant before its task. What is
+    -- compared is what was locked: others may have committed meanwhile.
+    SELECT array_agg(j.at_row ORDER BY j.step), array_agg(CASE WHEN j.good THEN j.seq ELSE -1 END ORDER BY j.step),
+           array_agg(j.begun ORDER BY j.step), array_agg(j.step ORDER BY j.step),
            bool_or(j.good AND j.raises), bool_or(j.good AND j.seq + j.events > 200)
-    INTO v_seqs, v_begun, v_raises, v_forgets
+    INTO v_rows, v_seqs, v_begun, v_steps, v_raises, v_forgets
     FROM (
-        SELECT g.step, t.seq, g.events, coalesce(g.fence > t.fence, false) AS begun,
+        SELECT g.step, t.ctid AS at_row, t.seq, g.events, coalesce(g.fence > t.fence, false) AS begun,
                g.writer_fence IS NOT NULL AND (g.fence > t.fence OR g.writer_fence > s.fence) AS raises,
                coalesce(
                    t.owner = g.writer
@@ -234,9 +234,19 @@ BEGIN
             task_id, tenant_id, plan_id, position, created_at, may_stand, writer, writer_fence, op_id, running,
             fence, events, ck_version, step
         )
-        LEFT JOIN task_state_projection t ON t.task_id = g.task_id
-        LEFT JOIN tenant_state s ON s.tenant_id = g.tenant_id
+        JOIN tenant_state s ON s.tenant_id = g.tenant_id
+        JOIN task_state_projection t ON t.task_id = g.task_id
+        ORDER BY g.tenant_id
+        FOR UPDATE OF s, t
     ) j;
+    v_now := windlass_now(p_ahead_ms);
+    -- What is not there may not be written either.
+    IF cardinality(v_steps) IS DISTINCT FROM cardinality(p_tasks) THEN
+        SELECT array_agg(v_rows[g.place] ORDER BY g.step), array_agg(coalesce(v_seqs[g.place], -1) ORDER BY g.step),
+               array_agg(coalesce(v_begun[g.place], false) ORDER BY g.step)
+        INTO v_rows, v_seqs, v_begun
+        FROM (SELECT step, array_position(v_steps, step::bigint) AS place FROM generate_subscripts(p_tasks, 1) AS step) g;
+    END IF;
 
     IF v_raises THEN
         UPDATE tenant_state s
@@ -247,16 +257,20 @@ BEGIN
         WHERE s.tenant_id = g.tenant_id AND g.seq >= 0 AND g.fence IS NOT NULL AND (g.begun OR g.fence > s.fence);
     END IF;
 
-    INSERT INTO task_checkpoint AS c
-        (task_id, version, last_completed_stage_index, saved_at, executor_instance, fence, checkpoint)
-    SELECT g.task_id, g.version, g.last, g.saved_at, g.instance, g.fence, g.body
+    UPDATE task_checkpoint c
+    SET version = g.version, last_completed_stage_index = g.last, saved_at = g.saved_at, executor_instance = g.instance,
+        fence = g.fence, checkpoint = g.body
     FROM unnest(p_tasks, p_ck_versions, p_ck_lasts, p_ck_saved, p_ck_instances, p_fences::numeric[], p_ck_bodies, v_seqs)
         AS g(task_id, version, last, saved_at, instance, fence, body, seq)
-    WHERE g.seq >= 0 AND g.version > 0
-    ON CONFLICT (task_id) DO UPDATE SET
-        version = excluded.version, last_completed_stage_index = excluded.last_completed_stage_index,
-        saved_at = excluded.saved_at, executor_instance = excluded.executor_instance, fence = excluded.fence,
-        checkpoint = excluded.checkpoint;
+    WHERE g.seq >= 0 AND g.version > 1 AND c.task_id = g.task_id;
+    IF 1 = ANY (p_ck_versions) THEN
+        INSERT INTO task_checkpoint
+            (task_id, version, last_completed_stage_index, saved_at, executor_instance, fence, checkpoint)
+        SELECT g.task_id, g.version, g.last, g.saved_at, g.instance, g.fence, g.body
+        FROM unnest(p_tasks, p_ck_versions, p_ck_lasts, p_ck_saved, p_ck_instances, p_fences::numeric[], p_ck_bodies, v_seqs)
+            AS g(task_id, version, last, saved_at, instance, fence, body, seq)
+        WHERE g.seq >= 0 AND g.version = 1;
+    END IF;
     IF 0 = ANY (p_ck_versions) THEN
         DELETE FROM task_checkpoint c USING unnest(p_tasks, p_ck_versions, v_seqs) AS g(task_id, version, seq)
         WHERE g.seq >= 0 AND g.version = 0 AND c.task_id = g.task_id;
@@ -291,12 +305,12 @@ BEGIN
         op_id = g.op_id, op_digest = g.digest, op_at = v_now
     FROM unnest(
         p_tasks, p_ops, p_digests, p_statuses, p_running, p_owners, p_task_fences::numeric[], p_ready, p_started,
-        p_updated, p_ended, p_details, p_events, p_ck_versions, v_seqs
+        p_updated, p_ended, p_details, p_events, p_ck_versions, v_rows, v_seqs
     ) WITH ORDINALITY AS g(
         task_id, op_id, digest, status, running, owner, fence, ready_at, started_at,
-        updated_at, ended_at, detail, events, ck_version, seq, step
+        updated_at, ended_at, detail, events, ck_version, at_row, seq, step
     )
-    WHERE t.task_id = g.task_id AND g.seq >= 0
+    WHERE t.ctid = g.at_row AND g.seq >= 0
     RETURNING g.step, t.version, t.seq, t.control, v_now;
 END
 $$;

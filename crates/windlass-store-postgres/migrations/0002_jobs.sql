@@ -263,9 +263,12 @@ BEGIN
         v_left := ARRAY(
             SELECT g.nth FROM unnest(p_groups, p_ids) AS g(nth, id) JOIN async_tasks t ON t.task_id = g.id
             UNION
+            -- One lookup for each, whatever statistics say: where no job had a key so far, a join would read all that have
+            -- one now.
             SELECT g.nth FROM unnest(p_groups, p_queues, p_tenants, p_keys) AS g(nth, queue, tenant_id, key)
-            JOIN async_tasks t ON t.queue = g.queue AND t.tenant_id = g.tenant_id AND t.key = g.key AND t.key IS NOT NULL
-            WHERE g.key IS NOT NULL);
+            WHERE g.key IS NOT NULL AND (
+                SELECT true FROM async_tasks t
+                WHERE t.queue = g.queue AND t.tenant_id = g.tenant_id AND t.key = g.key AND t.key IS NOT NULL LIMIT 1));
         IF EXISTS (SELECT 1 FROM job_rule WHERE waiting IS NOT NULL) THEN
             v_left := v_left || ARRAY(
                 SELECT g.nth FROM unnest(p_groups, p_queues, p_tenants) AS g(nth, queue, tenant_id)

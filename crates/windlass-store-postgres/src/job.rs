@@ -1,9 +1,8 @@
 //! Jobs on PostgreSQL: the port's methods. What workers and submitters do at the same time is one statement
-//! together (`line`); what needs the core's rules is judged by them on rows that were locked first (`judge`).
+//! together ([`crate::line`]); what needs the core's rules is judged by them on rows that were locked first (`judge`).
 
 pub(crate) mod feed;
 mod judge;
-mod line;
 mod list;
 pub(crate) mod ring;
 mod row;
@@ -17,16 +16,16 @@ use windlass_core::job::limit::{Rule, Scope};
 use windlass_core::job::rules::{Asked, JobAsk};
 use windlass_core::job::{Asker, Job, NewJob};
 use windlass_core::port::job::{Ended, JobFilter, Jobs, QueueView, Submitted, Turn, Turned};
+use windlass_core::port::page::{check_batch, check_limit};
 use windlass_core::port::{BATCH_MAX, Cursor, Each, Mark, Page, PortError};
 use windlass_core::time::Ms;
 
 use crate::cell::{Stamp, params};
+use crate::line;
 use crate::pool::Call;
-use crate::state::list::{check_batch, check_limit};
 use crate::wake::Port;
 use crate::{Postgres, sql};
 
-pub(crate) use line::Line;
 pub(crate) use submit::Submit;
 pub(crate) use turn::Turns;
 

@@ -7,6 +7,7 @@ mod cell;
 mod error;
 mod examine;
 mod job;
+mod line;
 mod lock;
 mod migrate;
 mod pool;
@@ -24,14 +25,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
-use windlass_core::port::PortError;
+use windlass_core::port::{Batches, PortError};
 use windlass_core::time::Ms;
 
 use job::feed::Feed;
 use job::ring::Ring;
-use job::{Line, Submit, Turns};
+use job::{Submit, Turns};
+use line::Line;
 use pool::Pool;
-use state::group::Group;
+use state::group::{Boundary, Load};
 use tls::Target;
 use wake::Wake;
 
@@ -63,7 +65,10 @@ pub struct Postgres {
 pub(crate) struct Inner {
     pool: Pool,
     wake: Wake,
-    group: Group,
+    boundaries: Line<Boundary>,
+    loads: Line<Load>,
+    /// What was written by one statement.
+    batches: Arc<Batches>,
     turns: Line<Turns>,
     submits: Line<Submit>,
     ring: Ring,
@@ -94,7 +99,9 @@ impl Postgres {
         let inner = Arc::new(Inner {
             pool,
             wake,
-            group: Group::default(),
+            boundaries: Line::default(),
+            loads: Line::default(),
+            batches: Arc::default(),
             turns: Line::default(),
             submits: Line::default(),
             ring: Ring::default(),
@@ -105,6 +112,12 @@ impl Postgres {
         let teller = tokio::spawn(wake::teller(inner.wake.to_tell(), Arc::downgrade(&inner)));
         let _first = inner.teller.set(teller.abort_handle());
         Ok(Postgres { inner })
+    }
+
+    /// How many callers' work each statement made durable.
+    #[must_use]
+    pub fn batches(&self) -> Arc<Batches> {
+        Arc::clone(&self.inner.batches)
     }
 
     /// Lets go of every connection. Calls in flight end without an answer; later ones connect again.

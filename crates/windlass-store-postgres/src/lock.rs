@@ -9,13 +9,14 @@ use windlass_core::fence::Fence;
 use windlass_core::id::{OpId, TenantId};
 use windlass_core::lock::{Acquire, Freeze, Held, Holder};
 use windlass_core::port::lock::{Force, Locks, Tenant};
+use windlass_core::port::page::{bad, check_batch, check_limit, page, parts};
 use windlass_core::port::state::Op;
 use windlass_core::port::{Cursor, Each, Mark, Page, PortError, Refusal};
 use windlass_core::time::Ms;
 
 use crate::cell::{Cells, Stamp, params, signed};
 use crate::pool::{Call, Pool, Tx};
-use crate::state::list::{bad, check_batch, check_limit, page, parts, with_one_more};
+use crate::state::list::with_one_more;
 use crate::state::{one, row, write};
 use crate::wake::Port;
 use crate::{Postgres, sql};

@@ -254,7 +254,8 @@ pub(crate) const WAITING_LIMITS: &str =
 pub(crate) const JOBS_STORED: &str = "SELECT t.task_id, t.queue, t.tenant_id, t.key, t.digest FROM async_tasks t WHERE t.task_id = ANY ($1) \
      UNION ALL SELECT t.task_id, t.queue, t.tenant_id, t.key, t.digest \
      FROM unnest($2::text[], $3::text[], $4::text[]) AS g(queue, tenant_id, key) \
-     JOIN async_tasks t ON t.queue = g.queue AND t.tenant_id = g.tenant_id AND t.key = g.key AND t.key IS NOT NULL \
+     CROSS JOIN LATERAL (SELECT k.* FROM async_tasks k \
+        WHERE k.queue = g.queue AND k.tenant_id = g.tenant_id AND k.key = g.key AND k.key IS NOT NULL LIMIT 1) t \
      WHERE NOT t.task_id = ANY ($1)";
 pub(crate) const LOAD_JOBS: &str = concat!("SELECT ", job_columns!(), " FROM async_tasks t WHERE t.task_id = ANY ($1)");
 pub(crate) const LOCK_JOBS: &str =

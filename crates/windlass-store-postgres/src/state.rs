@@ -1,27 +1,27 @@
 //! State on PostgreSQL: the port's methods. Each runs in a task of its own, so that a caller who goes
 //! away does not leave it half-way.
 
-mod apply;
 mod ask;
 mod boundary;
 mod commit;
 pub(crate) mod group;
-mod judge;
 pub(crate) mod list;
 mod load;
 pub(crate) mod row;
 mod take;
-mod world;
 pub(crate) mod write;
 
 use async_trait::async_trait;
 use tokio_postgres::Row as Record;
 use windlass_core::id::InstanceId;
+use windlass_core::port::page::{check_batch, check_limit};
 use windlass_core::port::state::{Beat, Filter, Key, Row, State, Step, Stepped, Take, TaskRow, Which};
 use windlass_core::port::{Cursor, Each, Mark, Page, PortError};
 use windlass_core::time::Ms;
 
+use self::group::{Boundary, Load};
 use crate::cell::{Cells, Stamp, params};
+use crate::line::carry;
 use crate::pool::Call;
 use crate::wake::Port;
 use crate::{Postgres, sql};
@@ -33,11 +33,11 @@ impl State for Postgres {
     }
 
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
-        list::check_batch(steps.len())?;
+        check_batch(steps.len())?;
         if let [step] = steps
             && boundary::fits(step)
         {
-            return group::commit(&self.inner, step.clone()).await.map(|answer| vec![answer]);
+            return carry(&self.inner, Boundary(step.clone())).await.map(|answer| vec![answer]);
         }
         let steps = steps.to_vec();
         self.run(async move |inner| {
@@ -52,7 +52,7 @@ impl State for Postgres {
 
     async fn take(&self, take: &Take) -> Each<TaskRow> {
         if let Which::Named(ids) = &take.which {
-            list::check_batch(ids.len())?;
+            check_batch(ids.len())?;
         }
         let Take { instance, which } = take.clone();
         self.run(async move |inner| match &which {
@@ -77,13 +77,12 @@ impl State for Postgres {
     }
 
     async fn load(&self, keys: &[Key]) -> Result<Vec<Option<Row>>, PortError> {
-        list::check_batch(keys.len())?;
-        let keys = keys.to_vec();
-        self.run(async move |inner| load::load(&inner.pool, &keys).await).await
+        check_batch(keys.len())?;
+        carry(&self.inner, Load(keys.to_vec())).await?
     }
 
     async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> Result<Page<Row>, PortError> {
-        list::check_limit(limit)?;
+        check_limit(limit)?;
         let (filter, after) = (filter.clone(), after.cloned());
         self.run(async move |inner| list::list(&inner.pool, &filter, after.as_ref(), limit, inner.ahead_ms).await).await
     }

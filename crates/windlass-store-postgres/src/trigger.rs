@@ -10,15 +10,17 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use windlass_core::id::{InstanceId, TriggerId};
+use windlass_core::port::page::{bad, check_batch, check_limit, page, parts};
 use windlass_core::port::trigger::{Claim, Due, Save, TriggerFilter, Triggers, check_due, check_lease};
 use windlass_core::port::{Cursor, Each, Mark, Page, PortError};
 use windlass_core::time::Ms;
 use windlass_core::trigger::rules::Outcome;
+use windlass_core::trigger::world::World;
 use windlass_core::trigger::{NOTES_MAX, Note, Trigger, TriggerStatus};
 
 use crate::cell::{Cells, Stamp, params, signed};
 use crate::pool::Call;
-use crate::state::list::{bad, check_batch, check_limit, page, parts, with_one_more};
+use crate::state::list::with_one_more;
 use crate::state::one;
 use crate::wake::Port;
 use crate::{Inner, Postgres};
@@ -30,7 +32,7 @@ impl Triggers for Postgres {
         let saves = saves.to_vec();
         self.run(async move |inner| {
             let ids = saves.iter().map(|save| save.trigger.id.to_string()).collect();
-            let judge = |world: &mut step::World| saves.iter().map(|save| world.save(save)).collect();
+            let judge = |world: &mut World| saves.iter().map(|save| world.save(save)).collect();
             let (answers, wakes) = step::judged(&inner.pool, ids, inner.ahead_ms, judge).await?;
             if wakes {
                 inner.wake.tell();
@@ -170,7 +172,7 @@ async fn settle(inner: &Arc<Inner>, settles: Vec<(Claim, Outcome)>) -> Each<()> 
         let child = outcome.child.as_ref().map(|child| child.id.to_string());
         std::iter::once(claim.trigger.to_string()).chain(child)
     });
-    let judge = |world: &mut step::World| left.iter().map(|(claim, outcome)| world.settle(claim, outcome)).collect();
+    let judge = |world: &mut World| left.iter().map(|(claim, outcome)| world.settle(claim, outcome)).collect();
     let (rest, _) = step::judged(&inner.pool, ids.collect(), inner.ahead_ms, judge).await?;
     step::fill(answers, rest)
 }
@@ -239,7 +241,7 @@ async fn renew(inner: &Arc<Inner>, claims: Vec<Claim>, lease_ms: u64) -> Each<Ms
         return step::fill(answers, Vec::new());
     }
     let ids = left.iter().map(|claim| claim.trigger.to_string()).collect();
-    let judge = |world: &mut step::World| left.iter().map(|claim| world.renew(claim, lease_ms)).collect();
+    let judge = |world: &mut World| left.iter().map(|claim| world.renew(claim, lease_ms)).collect();
     let (rest, _) = step::judged(&inner.pool, ids, inner.ahead_ms, judge).await?;
     step::fill(answers, rest)
 }

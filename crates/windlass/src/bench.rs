@@ -1,6 +1,7 @@
 //! `windlass bench`: how fast, beside what the machine itself can do in the same run.
 
 pub(crate) mod fixture;
+pub mod http;
 pub mod jobs;
 pub(crate) mod limit;
 mod meter;
@@ -158,9 +159,9 @@ impl Timer {
     }
 }
 
-/// Resident memory of this process, in bytes.
-pub(crate) fn resident_bytes() -> anyhow::Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
+/// Resident memory of a process, in bytes.
+pub(crate) fn resident_bytes(process: u32) -> anyhow::Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let kib =
         status.lines().find_map(|line| line.strip_prefix("VmRSS:")).and_then(|rest| rest.split_whitespace().next());
     Ok(kib.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024)

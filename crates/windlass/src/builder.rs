@@ -141,7 +141,7 @@ impl Deref for Windlass {
 }
 
 impl Builder {
-    /// Works on the store at this URL: `memory:`, `embedded:PATH`, `postgres://…`, `redis://…`.
+    /// Works on the store at this URL: `memory:`, `embedded:PATH`, `postgres://…`, `mysql://…`, `redis://…`.
     #[must_use]
     pub fn store(self, url: impl Into<String>) -> Builder {
         Builder { store: Err(url.into()), ..self }

@@ -6,7 +6,9 @@ mod completion;
 mod demo;
 mod exit;
 mod inbox;
+mod instance;
 mod job;
+mod limits;
 mod live;
 mod lock;
 mod ops;
@@ -48,13 +50,13 @@ struct Cli {
 const COMMANDS: &str = "  up, demo       Start the server; the same with something to look at
   plan, task     Create, watch and steer plans; steer one tenant's work
   inbox, why     What waits for a person; why something does not move
-  tenant, lock   Freeze tenants; see tenant locks, and take one away
+  tenant, lock   Freeze and limit tenants; see tenant locks, and take one away
   job, queue     Submit jobs and wait for them; queues and their limits
   worker         Run a program for every job of a queue
   trigger        Schedules: at these times, do that
   key            API keys: create, list, revoke
-  doctor, migrate, schema, purge   Look after the store
-  bench, completion                Measure; complete what is typed in a shell";
+  instance, doctor, migrate, schema, purge   Who runs; look after the store
+  bench, completion                          Measure; complete what is typed in a shell";
 
 const AFTER: &str = "Next: `windlass inbox` says what waits for you, `windlass COMMAND --help` what a command does.\n\
                      Pages: docs/cli.md (every command, exit codes), docs/first-plan.md, docs/errors/ (every code).";
@@ -114,7 +116,7 @@ enum Ask {
     /// Steer one tenant's work: retry, approve, pause, roll back, …
     #[command(subcommand)]
     Task(task::Task),
-    /// Freeze a tenant, so that nothing of it moves, and unfreeze it.
+    /// Freeze a tenant, so that nothing of it moves, and unfreeze it; limit its jobs.
     #[command(subcommand)]
     Tenant(tenant::Tenant),
     /// Tenant locks: who holds whom, and taking one away.
@@ -129,6 +131,9 @@ enum Ask {
     /// Schedules: at these times, do that.
     #[command(subcommand)]
     Trigger(trigger::Trigger),
+    /// Who runs on the server's store.
+    #[command(subcommand)]
+    Instance(instance::Instance),
     /// What waits for a person.
     Inbox,
     /// Why a plan or a task is not moving, and what to do.
@@ -178,6 +183,7 @@ async fn ask(remote: &Remote, what: Ask) -> anyhow::Result<ExitCode> {
         Ask::Job(what) => job::run(remote, what).await,
         Ask::Queue(what) => queue::run(remote, what).await,
         Ask::Trigger(what) => trigger::run(remote, what).await,
+        Ask::Instance(what) => instance::run(remote, what).await,
         Ask::Inbox => inbox::run(remote).await,
         Ask::Why(what) => inbox::why(remote, &what).await,
         Ask::Worker(what) => worker::run(remote, what).await,

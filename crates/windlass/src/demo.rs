@@ -114,7 +114,8 @@ pub async fn start(demo: Demo, mut settings: Settings) -> anyhow::Result<Running
         .start()
         .await?;
     let (engine, queues) = (Engine::clone(&windlass), windlass.jobs().clone());
-    let setup = Setup { engine, queues, listen, keys: None, limits, clock: Arc::new(SystemClock), metrics };
+    let batches = windlass.stores().batches.clone();
+    let setup = Setup { engine, queues, listen, keys: None, limits, clock: Arc::new(SystemClock), metrics, batches };
     let taken = |error| anyhow::anyhow!("{error}; --listen 127.0.0.1:0 chooses a port that is free");
     let server = Server::start(setup).await.map_err(taken)?;
     let fresh = fill(&windlass, &endpoint).await?;

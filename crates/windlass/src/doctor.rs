@@ -65,7 +65,7 @@ fn not(level: Level, what: &'static str, found: impl Into<String>, mend: impl In
 
 /// What there is to say of a store in memory.
 pub(crate) fn memory() -> Vec<Finding> {
-    let mend = "use embedded:PATH, postgres://… or redis://… for anything that matters";
+    let mend = "use embedded:PATH, postgres://…, mysql://… or redis://… for anything that matters";
     vec![not(Level::Doubtful, "durability", "memory: keeps nothing beyond the process", mend)]
 }
 
@@ -160,8 +160,6 @@ pub(crate) async fn postgres(url: &str, settings: &Settings) -> Vec<Finding> {
             return vec![not(Level::Bad, "reach", error.to_string(), mend)];
         }
     };
-    let now = SystemClock.now().get();
-    let skew = now.abs_diff(u64::try_from(seen.clock_ms).unwrap_or(0));
     let mut found = vec![good("reach", format!("as {}", seen.user))];
     found.push(match seen.version_number {
         POSTGRES_MIN.. => good("version", format!("PostgreSQL {}", seen.version)),
@@ -193,7 +191,56 @@ pub(crate) async fn postgres(url: &str, settings: &Settings) -> Vec<Finding> {
         }
     });
     found.push(durable(&seen.durability));
-    found.push(match skew {
+    found.push(clock(seen.clock_ms));
+    found.push(trip(seen.round_trip));
+    found
+}
+
+/// The server, MySQL or MariaDB, and what this program needs of it.
+pub(crate) async fn mysql(url: &str, settings: &Settings) -> Vec<Finding> {
+    let seen = match windlass_store_mysql::examine(url).await {
+        Ok(seen) => seen,
+        Err(error) => {
+            let mend = "see that the server runs, that the URL names it and a database that exists, and that it lets this user in";
+            return vec![not(Level::Bad, "reach", error.to_string(), mend)];
+        }
+    };
+    let mut found = vec![good("reach", format!("as {}, database {}", seen.user, seen.database))];
+    found.push(match seen.is_new_enough {
+        true => good("version", seen.version),
+        false => not(Level::Bad, "version", seen.version, "MySQL 8 or MariaDB 10.6 or newer is needed"),
+    });
+    if seen.read_only {
+        found.push(not(Level::Bad, "permissions", "it takes no writes", "name the primary, not a replica"));
+    }
+    found.push(match seen.pending.first() {
+        None => good("layout", "every migration is applied"),
+        Some((number, name)) if settings.mysql.migrate => {
+            let text = format!("migration {number} ({name}) is still to be applied");
+            not(Level::Doubtful, "layout", text, "the next start does it, or `windlass migrate` now")
+        }
+        Some((number, name)) => {
+            not(Level::Bad, "layout", format!("migration {number} ({name}) is missing"), "run `windlass migrate`")
+        }
+    });
+    let binlog = seen.sync_binlog.map_or_else(|| "no binary log".to_owned(), |n| format!("sync_binlog {n}"));
+    let text = format!("innodb_flush_log_at_trx_commit {}, {binlog}", seen.flush_at_commit);
+    found.push(match seen.flush_at_commit {
+        1 => good("durability", text),
+        _ => {
+            let mend = "a crash of the server loses its last moments: innodb_flush_log_at_trx_commit = 1";
+            not(Level::Doubtful, "durability", text, mend)
+        }
+    });
+    found.push(clock(seen.clock_ms));
+    found.push(trip(seen.round_trip));
+    found
+}
+
+/// How far the server's clock and this machine's differ.
+fn clock(server_ms: i64) -> Finding {
+    let skew = SystemClock.now().get().abs_diff(u64::try_from(server_ms).unwrap_or(0));
+    match skew {
         0..=SKEW_MS => good("clock", format!("differs by {skew} ms")),
         _ => not(
             Level::Doubtful,
@@ -201,9 +248,7 @@ pub(crate) async fn postgres(url: &str, settings: &Settings) -> Vec<Finding> {
             format!("differs by {skew} ms"),
             "run a time service on both machines; leases go by the server's clock, events by this one's",
         ),
-    });
-    found.push(trip(seen.round_trip));
-    found
+    }
 }
 
 fn durable(settings: &[String; 3]) -> Finding {

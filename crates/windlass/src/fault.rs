@@ -82,7 +82,7 @@ pub(crate) fn armed(stores: Stores, url: &StoreUrl) -> Result<Stores, BadFault> 
     let Ok(text) = std::env::var(VARIABLE) else { return Ok(stores) };
     let folder = match url {
         StoreUrl::Embedded(folder) => Some(folder.clone()),
-        StoreUrl::Memory | StoreUrl::Postgres(_) | StoreUrl::Redis(_) => None,
+        StoreUrl::Memory | StoreUrl::Postgres(_) | StoreUrl::MySql(_) | StoreUrl::Redis(_) => None,
     };
     let deadly = Arc::new(Deadly {
         stores,
@@ -93,7 +93,8 @@ pub(crate) fn armed(stores: Stores, url: &StoreUrl) -> Result<Stores, BadFault> 
         took_us: AtomicU64::new(0),
     });
     let (jobs, triggers) = (Arc::clone(&deadly.stores.jobs), Arc::clone(&deadly.stores.triggers));
-    Ok(Stores { state: Arc::clone(&deadly) as _, locks: deadly as _, jobs, triggers })
+    let batches = deadly.stores.batches.clone();
+    Ok(Stores { state: Arc::clone(&deadly) as _, locks: deadly as _, jobs, triggers, batches })
 }
 
 /// A store that ends the process.

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use windlass_core::port::Batches;
 use windlass_core::port::job::Jobs;
 use windlass_core::port::lock::Locks;
 use windlass_core::port::state::State;
 use windlass_core::port::trigger::Triggers;
 use windlass_store_embedded::Embedded;
+use windlass_store_mysql::MySql;
 use windlass_store_postgres::Postgres;
 use windlass_store_redis::Redis;
 
@@ -25,6 +27,8 @@ pub enum StoreUrl {
     Embedded(PathBuf),
     /// `postgres://…`: a server, many processes.
     Postgres(Secret),
+    /// `mysql://…`: a server, MySQL or MariaDB, many processes.
+    MySql(Secret),
     /// `redis://…` or `rediss://…`: a server, many processes.
     Redis(Secret),
 }
@@ -36,6 +40,7 @@ impl StoreUrl {
             StoreUrl::Memory => "memory",
             StoreUrl::Embedded(_) => "embedded",
             StoreUrl::Postgres(_) => "postgres",
+            StoreUrl::MySql(_) => "mysql",
             StoreUrl::Redis(_) => "redis",
         }
     }
@@ -44,7 +49,7 @@ impl StoreUrl {
     pub(crate) fn server(&self) -> Option<&str> {
         match self {
             StoreUrl::Memory | StoreUrl::Embedded(_) => None,
-            StoreUrl::Postgres(url) | StoreUrl::Redis(url) => Some(url.reveal()),
+            StoreUrl::Postgres(url) | StoreUrl::MySql(url) | StoreUrl::Redis(url) => Some(url.reveal()),
         }
     }
 }
@@ -78,13 +83,15 @@ impl fmt::Debug for Secret {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadUrl {
     /// Known, and not there yet.
-    #[error("WL-4010 {0} stores are not supported yet; use embedded:PATH, memory:, postgres://… or redis://…")]
+    #[error(
+        "WL-4010 {0} stores are not supported yet; use embedded:PATH, memory:, postgres://…, mysql://… or redis://…"
+    )]
     NotYet(&'static str),
     /// Without a folder.
     #[error("WL-4011 embedded: needs a folder, as in embedded:windlass-data")]
     NoPath,
     /// Not known.
-    #[error("WL-4012 {0:?} is not a store URL; expected embedded:PATH, memory:, postgres://… or redis://…")]
+    #[error("WL-4012 {0:?} is not a store URL; expected embedded:PATH, memory:, postgres://…, mysql://… or redis://…")]
     Unknown(String),
 }
 
@@ -100,7 +107,7 @@ impl FromStr for StoreUrl {
             ("redis" | "rediss", _) => Ok(StoreUrl::Redis(Secret(text.into()))),
             ("redis-cluster", _) => Err(BadUrl::NotYet("Redis Cluster")),
             ("postgres" | "postgresql", _) => Ok(StoreUrl::Postgres(Secret(text.into()))),
-            ("mysql", _) => Err(BadUrl::NotYet("MySQL")),
+            ("mysql", _) => Ok(StoreUrl::MySql(Secret(text.into()))),
             ("mongodb", _) => Err(BadUrl::NotYet("MongoDB")),
             // A URL may hold a password: only its scheme is repeated.
             _ => Err(BadUrl::Unknown(format!("{scheme}:…"))),
@@ -113,7 +120,7 @@ impl fmt::Display for StoreUrl {
         match self {
             StoreUrl::Memory => f.write_str("memory:"),
             StoreUrl::Embedded(path) => write!(f, "embedded:{}", path.display()),
-            StoreUrl::Postgres(url) | StoreUrl::Redis(url) => url.fmt(f),
+            StoreUrl::Postgres(url) | StoreUrl::MySql(url) | StoreUrl::Redis(url) => url.fmt(f),
         }
     }
 }
@@ -129,6 +136,8 @@ pub struct Stores {
     pub jobs: Arc<dyn Jobs>,
     /// Triggers.
     pub triggers: Arc<dyn Triggers>,
+    /// What it writes at once, if it can say.
+    pub batches: Option<Arc<Batches>>,
 }
 
 /// Why a store does not open.
@@ -140,6 +149,9 @@ pub enum OpenError {
     /// PostgreSQL.
     #[error(transparent)]
     Postgres(#[from] windlass_store_postgres::OpenError),
+    /// MySQL.
+    #[error(transparent)]
+    MySql(#[from] windlass_store_mysql::OpenError),
     /// Redis.
     #[error(transparent)]
     Redis(#[from] windlass_store_redis::OpenError),
@@ -152,11 +164,15 @@ pub enum OpenError {
 /// Opens the store at `url`.
 pub async fn open(url: &StoreUrl, settings: &Settings) -> Result<Stores, OpenError> {
     let both = match url {
-        StoreUrl::Memory => stores(Embedded::memory()),
+        StoreUrl::Memory => {
+            let store = Embedded::memory();
+            Stores { batches: Some(store.batches()), ..stores(store) }
+        }
         StoreUrl::Embedded(path) => {
             let cache_bytes = settings.embedded.cache_mib << 20;
             let accept_loss = settings.embedded.accept_loss;
-            stores(Embedded::open(path, &windlass_store_embedded::Options { cache_bytes, accept_loss })?)
+            let store = Embedded::open(path, &windlass_store_embedded::Options { cache_bytes, accept_loss })?;
+            Stores { batches: Some(store.batches()), ..stores(store) }
         }
         StoreUrl::Postgres(Secret(url)) => {
             let options = windlass_store_postgres::Options {
@@ -165,7 +181,16 @@ pub async fn open(url: &StoreUrl, settings: &Settings) -> Result<Stores, OpenErr
                 answer_ms: settings.postgres.answer_ms,
                 ..Default::default()
             };
-            stores(Postgres::open(url, &options).await?)
+            let store = Postgres::open(url, &options).await?;
+            Stores { batches: Some(store.batches()), ..stores(store) }
+        }
+        StoreUrl::MySql(Secret(url)) => {
+            let options = windlass_store_mysql::Options {
+                connections: settings.mysql.connections as usize,
+                migrate: settings.mysql.migrate,
+                ..Default::default()
+            };
+            stores(MySql::open(url, &options).await?)
         }
         StoreUrl::Redis(Secret(url)) => stores(redis(url, settings).await?),
     };
@@ -192,21 +217,26 @@ pub async fn examine(url: &StoreUrl, settings: &Settings) -> Vec<doctor::Finding
         StoreUrl::Memory => doctor::memory(),
         StoreUrl::Embedded(path) => doctor::embedded(path, url, settings).await,
         StoreUrl::Postgres(secret) => doctor::postgres(secret.reveal(), settings).await,
+        StoreUrl::MySql(secret) => doctor::mysql(secret.reveal(), settings).await,
         StoreUrl::Redis(secret) => doctor::redis(secret.reveal(), settings).await,
     }
 }
 
 /// What of a store's layout is still to be made, by number and name.
-pub async fn pending(url: &StoreUrl) -> Result<Vec<(i32, &'static str)>, OpenError> {
+pub async fn pending(url: &StoreUrl) -> Result<Vec<(u32, &'static str)>, OpenError> {
     match url {
         StoreUrl::Memory | StoreUrl::Embedded(_) | StoreUrl::Redis(_) => Ok(Vec::new()),
-        StoreUrl::Postgres(secret) => Ok(windlass_store_postgres::examine(secret.reveal()).await?.pending),
+        StoreUrl::Postgres(secret) => {
+            let pending = windlass_store_postgres::examine(secret.reveal()).await?.pending;
+            Ok(pending.into_iter().map(|(number, name)| (number.unsigned_abs(), name)).collect())
+        }
+        StoreUrl::MySql(secret) => Ok(windlass_store_mysql::examine(secret.reveal()).await?.pending),
     }
 }
 
 fn stores<S: State + Locks + Jobs + Triggers + Clone + 'static>(store: S) -> Stores {
     let (state, jobs, triggers) = (Arc::new(store.clone()), Arc::new(store.clone()), Arc::new(store.clone()));
-    Stores { state, locks: Arc::new(store), jobs, triggers }
+    Stores { state, locks: Arc::new(store), jobs, triggers, batches: None }
 }
 
 #[cfg(test)]

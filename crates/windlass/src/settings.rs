@@ -29,6 +29,8 @@ pub struct Settings {
     pub embedded: Embedded,
     /// The PostgreSQL store.
     pub postgres: Postgres,
+    /// The store on MySQL or MariaDB.
+    pub mysql: MySql,
     /// The Redis store.
     pub redis: Redis,
     /// What carries plans out.
@@ -77,6 +79,16 @@ pub struct Postgres {
     pub migrate: bool,
     /// How long a call may go unanswered before its effect counts as unknown.
     pub answer_ms: u64,
+}
+
+/// `[mysql]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MySql {
+    /// Connections, made when they are needed.
+    pub connections: u64,
+    /// Bring the schema up to date at start.
+    pub migrate: bool,
 }
 
 /// `[redis]`
@@ -212,6 +224,8 @@ pub struct Server {
     pub head_ms: u64,
     /// How long a body may take.
     pub body_ms: u64,
+    /// How long a client may leave unread what was sent to it.
+    pub write_ms: u64,
     /// Streams of events, at most.
     pub streams_max: u64,
     /// Requests that wait, at most.
@@ -254,6 +268,12 @@ impl Default for Embedded {
 impl Default for Postgres {
     fn default() -> Self {
         Postgres { connections: 4, migrate: true, answer_ms: 30_000 }
+    }
+}
+
+impl Default for MySql {
+    fn default() -> Self {
+        MySql { connections: 8, migrate: true }
     }
 }
 
@@ -337,14 +357,29 @@ impl Settings {
     }
 
     fn take(&mut self, environment: &Environment<'_>) -> anyhow::Result<()> {
-        let Settings { store, embedded, postgres, redis, engine, jobs, triggers, http, exec, secrets, server, log } =
-            self;
+        let Settings {
+            store,
+            embedded,
+            postgres,
+            mysql,
+            redis,
+            engine,
+            jobs,
+            triggers,
+            http,
+            exec,
+            secrets,
+            server,
+            log,
+        } = self;
         environment.text("WINDLASS_STORE_URL", &mut store.url);
         environment.number("WINDLASS_EMBEDDED_CACHE_MIB", &mut embedded.cache_mib)?;
         environment.yes_or_no("WINDLASS_EMBEDDED_ACCEPT_LOSS", &mut embedded.accept_loss)?;
         environment.number("WINDLASS_POSTGRES_CONNECTIONS", &mut postgres.connections)?;
         environment.yes_or_no("WINDLASS_POSTGRES_MIGRATE", &mut postgres.migrate)?;
         environment.number("WINDLASS_POSTGRES_ANSWER_MS", &mut postgres.answer_ms)?;
+        environment.number("WINDLASS_MYSQL_CONNECTIONS", &mut mysql.connections)?;
+        environment.yes_or_no("WINDLASS_MYSQL_MIGRATE", &mut mysql.migrate)?;
         environment.text("WINDLASS_REDIS_PREFIX", &mut redis.prefix);
         environment.number("WINDLASS_REDIS_ANSWER_MS", &mut redis.answer_ms)?;
         environment.path("WINDLASS_REDIS_CA_FILE", &mut redis.ca_file);
@@ -375,6 +410,7 @@ impl Settings {
         within("[embedded] cache_mib", self.embedded.cache_mib, 1..=65_536, "")?;
         within("[postgres] connections", self.postgres.connections, 1..=256, "")?;
         within("[postgres] answer_ms", self.postgres.answer_ms, 100..=600_000, "")?;
+        within("[mysql] connections", self.mysql.connections, 1..=256, "")?;
         within("[redis] answer_ms", self.redis.answer_ms, 100..=600_000, "")?;
         self.jobs.check()?;
         self.triggers.check()?;

@@ -10,7 +10,9 @@ use anyhow::Context as _;
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::error::RecvError;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 use windlass_core::event::Event;
 use windlass_engine::bus::News;
 use windlass_engine::clock::SystemClock;
@@ -26,7 +28,7 @@ use crate::settings::{LogFormat, Settings};
 /// `windlass up`
 #[derive(Args)]
 pub struct Up {
-    /// The store: embedded:PATH, postgres://… or memory:; what the settings say unless given.
+    /// The store: embedded:PATH, postgres://…, mysql://…, redis://… or memory:; what the settings say unless given.
     #[arg(long, value_name = "URL")]
     store: Option<String>,
     /// The address and port to listen on; 127.0.0.1:7800 unless the settings say otherwise. Port 0 chooses one.
@@ -73,6 +75,7 @@ async fn serve(settings: Settings, listen: SocketAddr) -> anyhow::Result<ExitCod
         limits,
         clock: Arc::new(SystemClock),
         metrics,
+        batches: windlass.stores().batches.clone(),
     };
     let server = match Server::start(setup).await {
         Ok(server) => server,
@@ -118,6 +121,7 @@ pub(crate) fn measured(stores: Stores, metrics: &Arc<Metrics>) -> Stores {
         locks: Arc::new(Measured::new(stores.locks, metrics)),
         jobs: Arc::new(Measured::new(stores.jobs, metrics)),
         triggers: Arc::new(Measured::new(stores.triggers, metrics)),
+        batches: stores.batches,
     }
 }
 
@@ -142,11 +146,12 @@ pub(crate) fn said(stopped: &Stopped) -> ExitCode {
 
 fn begin_log(settings: &Settings) -> anyhow::Result<()> {
     let filter = &settings.log.filter;
-    let filter = EnvFilter::try_new(filter).with_context(|| format!("WL-4021 [log] filter is {filter:?}"))?;
-    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter).with_target(false);
+    let filter: Targets = filter.parse().with_context(|| format!("WL-4021 [log] filter is {filter:?}"))?;
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let log = tracing_subscriber::registry().with(filter);
     let begun = match settings.log.format {
-        LogFormat::Text => log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
-        LogFormat::Json => log.json().flatten_event(true).try_init(),
+        LogFormat::Text => log.with(lines.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))).try_init(),
+        LogFormat::Json => log.with(lines.json().flatten_event(true)).try_init(),
     };
     begun.map_err(|why| anyhow::anyhow!("the log cannot begin: {why}"))
 }

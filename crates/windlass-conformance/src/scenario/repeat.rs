@@ -94,6 +94,8 @@ pub async fn a_persons_write_is_done_once(h: &dyn Harness) {
     repeat(&one, &two, &ask).await;
     let events = vec![step::event(&draft.id(), Fact::TenantFrozen)];
     repeat(&one, &two, &Step { events, ..step::empty("bare") }).await;
+    let answer = Some(Json::parse(r#"{"removed":true}"#).expect("JSON"));
+    repeat(&one, &two, &Step { answer, ..step::empty("elsewhere") }).await;
     let Some(Row::Op(op)) = one.load(Key::Op(id("create-p"))).await else { panic!("the operation is kept") };
     assert_eq!((op.digest, op.version, op.answer), (1, 1, create.answer));
 }

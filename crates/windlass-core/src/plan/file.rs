@@ -6,7 +6,9 @@
 
 use std::path::Path;
 
+use crate::json::Json;
 use crate::plan::spec::PlanFile;
+use tree::Node;
 
 mod action;
 mod decode;
@@ -57,6 +59,20 @@ impl Format {
 /// Reads a plan file. A text that cannot be read at all has one problem; otherwise every problem is
 /// reported, so that a file is repaired in one go.
 pub fn parse(text: &str, format: Format) -> Result<PlanFile, Problems> {
+    read(text, format).map(|(plan, _)| plan)
+}
+
+/// A plan file as JSON, whatever it is written in, if it has no problem.
+pub fn to_json(text: &str, format: Format) -> Result<Json, Problems> {
+    let (_, tree) = read(text, format)?;
+    Json::of(&tree).map_err(|error| {
+        let mut problems = Problems::none();
+        problems.push(Code::Syntax, place::START, String::new, error.to_string(), "write the plan as JSON");
+        problems
+    })
+}
+
+fn read(text: &str, format: Format) -> Result<(PlanFile, Node), Problems> {
     let mut problems = Problems::none();
     if text.len() > TEXT_BYTES_MAX {
         let message = format!("the file has {} bytes; at most {TEXT_BYTES_MAX} (16 MiB) are read", text.len());
@@ -70,7 +86,7 @@ pub fn parse(text: &str, format: Format) -> Result<PlanFile, Problems> {
         Format::Toml => toml::read(text, &mut problems),
         Format::Json => json::read(text, &mut problems),
     };
-    let plan = tree.and_then(|tree| plan::decode(&tree, &mut problems));
+    let plan = tree.and_then(|tree| Some((plan::decode(&tree, &mut problems)?, tree)));
     problems.or(plan)
 }
 

@@ -34,7 +34,8 @@ pub struct Step {
     /// What happened. Numbered by the store, per task or per plan; each is about a plan or a task
     /// that exists or comes with the step, and is kept with that task's plan and tenant.
     pub events: Vec<Event>,
-    /// Kept with the operation of a person and answered to a repeat.
+    /// Kept with the operation of a person and answered to a repeat. A person's step may be nothing else: what was
+    /// done is then written elsewhere.
     pub answer: Option<Json>,
 }
 
@@ -366,7 +367,8 @@ impl Step {
         if self.checkpoint != CheckpointPut::Keep && !one {
             return invalid("a checkpoint goes with exactly one task");
         }
-        if self.plan.is_none() && self.tasks.is_empty() && self.ask.is_none() && self.events.is_empty() {
+        let empty = self.plan.is_none() && self.tasks.is_empty() && self.ask.is_none() && self.events.is_empty();
+        if empty && self.answer.is_none() {
             return invalid("the step changes nothing");
         }
         if let (Writer::Owner { .. } | Writer::Claimer(_), [put]) = (&self.by, &self.tasks[..])

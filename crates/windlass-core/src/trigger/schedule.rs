@@ -13,9 +13,11 @@ use crate::time::{Ms, duration::write_ms};
 
 pub mod cron;
 mod decode;
+mod known;
 pub mod misfire;
 
 pub use cron::Cron;
+pub use known::read;
 pub use misfire::{Misfire, Missed, Verdict, judge};
 
 /// The shortest interval: what is due more often than this is a loop, not a schedule.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{PlanId, QueueName, TaskId, TenantId};
+use crate::id::{PlanId, QueueName, SecretName, TaskId, TenantId};
 use crate::job::{ATTEMPTS_MAX, Backoff, DURATION_MS_MAX};
 use crate::json::Json;
 use crate::port::Refusal;
@@ -131,10 +131,28 @@ pub struct Call {
     pub url: String,
     /// With these headers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub headers: BTreeMap<String, String>,
+    pub headers: BTreeMap<String, Header>,
     /// How long it may take.
     #[serde(default = "half_a_minute")]
     pub timeout_ms: u64,
+}
+
+/// What a header says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Header {
+    /// This.
+    Text(String),
+    /// A secret: `{"secret": "NAME"}`.
+    Secret(Secret),
+}
+
+/// A secret of the instance that fires, looked up then: the reference is stored, never what it stands for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Secret {
+    /// Its name.
+    pub secret: SecretName,
 }
 
 fn post() -> String {
@@ -177,7 +195,11 @@ impl Call {
         if !matches!(self.method.as_str(), "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE") {
             return no("method must be GET, HEAD, POST, PUT, PATCH or DELETE");
         }
-        let long = |(name, value): (&String, &String)| name.len() + value.len() > URL_BYTES_MAX;
+        let length = |value: &Header| match value {
+            Header::Text(text) => text.len(),
+            Header::Secret(_) => 0,
+        };
+        let long = |(name, value): (&String, &Header)| name.len() + length(value) > URL_BYTES_MAX;
         if self.headers.len() > HEADERS_MAX || self.headers.iter().any(long) {
             return no("headers must be at most 32, of 8 KiB each");
         }

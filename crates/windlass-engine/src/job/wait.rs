@@ -30,6 +30,8 @@ struct Heard {
     known: Known,
     /// It was seen in the store.
     stored: bool,
+    /// A worker of this process has it, and tells what comes of it.
+    here: bool,
     /// Grows when what was read before does not hold any more.
     turned: u64,
 }
@@ -162,18 +164,25 @@ impl Waiting {
         }
     }
 
-    /// Whether somebody waits for it.
-    pub(super) fn wants(&self, job: JobId) -> bool {
-        locked(&self.cells).get(&job).is_some_and(|cell| cell.strong_count() > 0)
+    /// A worker of this process has it, or has it no more. Answers whether somebody waits for it.
+    pub(super) fn here(&self, job: JobId, here: bool) -> bool {
+        let Some(cell) = locked(&self.cells).get(&job).and_then(Weak::upgrade) else { return false };
+        cell.heard.modify(|heard| {
+            heard.here = here;
+            false
+        });
+        drop(cell);
+        self.forget(job);
+        true
     }
 
-    /// Those of `jobs` that somebody waits for and of whose end nobody was told.
+    /// Those of `jobs` that somebody waits for and of whose end nobody was told, or is about to be.
     fn wanted_of(&self, jobs: Vec<JobId>) -> Vec<JobId> {
         let wanted: Vec<_> = {
             let cells = locked(&self.cells);
             jobs.into_iter().filter_map(|job| Some((job, cells.get(&job)?.upgrade()?))).collect()
         };
-        let is_new = |cell: &Cell| cell.heard.look(|heard| !heard.known.is_final());
+        let is_new = |cell: &Cell| cell.heard.look(|heard| !heard.known.is_final() && !heard.here);
         let new = wanted.into_iter().filter_map(|(job, cell)| {
             let new = is_new(&cell);
             drop(cell);

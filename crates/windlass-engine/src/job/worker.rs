@@ -87,7 +87,8 @@ pub struct Lane {
     /// Jobs that run at once.
     pub concurrency: u32,
     /// Jobs that are claimed ahead and wait here, at most; they go back when the worker stops. As many are as handlers
-    /// get through while the store is asked for more: of work that takes long, none.
+    /// get through while the store is asked for more: of work that takes long, none. Less where a worker has so many
+    /// queues that they share what fits into one call.
     pub prefetch: u32,
     /// What does them.
     pub handler: Arc<dyn JobHandler>,
@@ -105,7 +106,7 @@ impl Lane {
 /// Jobs that are claimed ahead for each that runs, at most, unless something else is said.
 const PREFETCH: u32 = 8;
 /// Jobs that may be claimed ahead where few run at once.
-const PREFETCH_MIN: u32 = 200;
+const PREFETCH_MIN: u32 = 400;
 
 /// A running worker. It ends with [`Worker::stop`] or with its [`Queues`].
 pub struct Worker {
@@ -315,7 +316,7 @@ impl Loop {
 
     fn start(&mut self, place: usize, job: Job, waited: Duration) {
         let delivery = Delivery { job: job.id, fence: job.fence };
-        if self.queues.0.waiting.wants(job.id) {
+        if self.queues.0.waiting.here(job.id, true) {
             self.waited_for.insert(job.id, job.clone());
         }
         let work = run::once(Arc::clone(&self.places[place].lane.handler), job, waited, self.queues.spread());
@@ -371,8 +372,20 @@ impl Loop {
     fn lost(&mut self, delivery: Delivery) {
         if self.runs(delivery) {
             self.forget(delivery.job);
+            let waited_for = self.waited_for.remove(&delivery.job);
+            self.leave(waited_for.map(|job| job.id).into_iter().collect());
         }
         lane::take(&mut self.places, delivery.job, Some(delivery.fence));
+    }
+
+    /// Who waits here for these is not told by this worker: what has become of them is read.
+    fn leave(&self, mut jobs: Vec<JobId>) {
+        jobs.retain(|job| self.queues.0.waiting.here(*job, false));
+        if !jobs.is_empty() {
+            let queues = self.queues.clone();
+            // Without an answer they are looked at again, as everything that is waited for is.
+            self.queues.spawn(async move { drop(super::wait::read(&queues, &jobs).await) });
+        }
     }
 
     /// Until there is something to do.

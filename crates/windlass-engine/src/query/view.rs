@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 use windlass_core::checkpoint::Checkpoint;
@@ -17,11 +18,12 @@ use windlass_core::task::status::{Statuses, TaskStatus};
 use windlass_core::task::{Control, Task};
 
 use crate::Engine;
+use crate::bus::News;
 use crate::command::task::Which;
 use crate::error::Error;
 use crate::shared::Shared;
 
-/// Between two looks of somebody who waits for a plan.
+/// Between two looks of somebody who waits for a plan or a task.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A plan and how far it is, computed from its tasks.
@@ -60,6 +62,32 @@ pub struct TaskView {
     pub lock: Option<Holder>,
     /// Whether its tenant is frozen.
     pub freeze: Option<Freeze>,
+}
+
+impl TaskView {
+    /// Whether nothing of it moves any more unless a person says so. One that was asked to begin waits for room only.
+    #[must_use]
+    pub fn rests(&self) -> bool {
+        let moves = matches!(self.task.status, TaskStatus::Pending | TaskStatus::Running | TaskStatus::RollingBack);
+        self.control.start.is_none() && (!moves || self.interrupted)
+    }
+}
+
+/// Ends when something of interest is heard, when it is time to look again all the same, or at the end.
+async fn heard(news: &mut Receiver<News>, end: Instant, of_interest: impl Fn(&News) -> bool) {
+    // News of other instances does not come here: look again now and then.
+    let look = end.min(Instant::now() + LOOK);
+    loop {
+        match tokio::time::timeout_at(look, news.recv()).await {
+            Ok(Ok(heard)) if !of_interest(&heard) => {}
+            Ok(Ok(_)) | Ok(Err(RecvError::Lagged(_))) => break,
+            // Nothing will be heard any more: only looking is left.
+            Ok(Err(RecvError::Closed)) => return tokio::time::sleep_until(look).await,
+            Err(_) => return,
+        }
+    }
+    // Many events in a row are one look.
+    while news.try_recv().is_ok() {}
 }
 
 impl Engine {
@@ -111,17 +139,39 @@ impl Engine {
             if self.rests(plan).await? {
                 return self.view_plan(plan).await.map(Some);
             }
-            // News of other instances does not come here: look again now and then.
-            let look = Instant::now() + LOOK;
             if Instant::now() >= end || self.0.is_stopping() {
                 return Ok(None);
             }
-            match tokio::time::timeout_at(look.min(end), news.recv()).await {
-                Ok(Err(RecvError::Closed)) => return Ok(None),
-                // Many events in a row are one look.
-                Ok(_) => while news.try_recv().is_ok() {},
-                Err(_) => {}
+            heard(&mut news, end, |news| match news {
+                // No plan rests because of a stage that began or ended well.
+                News::Event { event, .. } => event.plan == *plan && !event.fact.name().starts_with("Stage"),
+                News::TaskInterrupted { plan: of, .. } => of == plan,
+                _ => false,
+            })
+            .await;
+        }
+    }
+
+    /// Waits until nothing of the task moves any more without a person; at most `limit`. `None` when the time is over.
+    pub async fn wait_task(&self, which: &Which, limit: Duration) -> Result<Option<TaskView>, Error> {
+        let end = Instant::now() + limit;
+        let mut news = self.subscribe();
+        loop {
+            let view = self.view_task(which).await?;
+            if view.rests() {
+                return Ok(Some(view));
             }
+            if Instant::now() >= end || self.0.is_stopping() {
+                return Ok(None);
+            }
+            heard(&mut news, end, |news| match news {
+                News::Event { event, .. } => {
+                    event.task.as_ref() == Some(&view.task.id) && !event.fact.name().starts_with("Stage")
+                }
+                News::TaskInterrupted { task, .. } => *task == view.task.id,
+                _ => false,
+            })
+            .await;
         }
     }
 

@@ -135,7 +135,7 @@ impl Actions {
         key: &str,
         fence: Fence,
     ) -> Result<u16, Trouble> {
-        let work = http::call(&self.web, call, payload, key, fence);
+        let work = http::call(&self.web, &self.secrets, call, payload, key, fence);
         match tokio::time::timeout(Duration::from_millis(call.timeout_ms), work).await {
             Ok(answer) => answer,
             Err(_) => Err(Trouble::stage(format!("no answer within {} ms", call.timeout_ms))),

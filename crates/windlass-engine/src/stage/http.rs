@@ -1,5 +1,6 @@
 //! One request, and whether its answer is a success.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -9,7 +10,7 @@ use windlass_core::failure::FailureKind;
 use windlass_core::fence::Fence;
 use windlass_core::json::Json;
 use windlass_core::stage::{Http, Text};
-use windlass_core::trigger::target::Call;
+use windlass_core::trigger::target::{Call, Header};
 
 use super::secret::{Secrets, Used};
 use super::template::Rendering;
@@ -46,9 +47,10 @@ pub(super) async fn run(
     output(&answer, &used).map(|output| Ended::Done(Some(output)))
 }
 
-/// One request of a trigger: no templates, no secrets, and the occurrence's key.
+/// One request of a trigger: no templates, and the occurrence's key.
 pub(super) async fn call(
     web: &dyn Ask,
+    secrets: &Secrets,
     call: &Call,
     payload: Option<&Json>,
     key: &str,
@@ -64,22 +66,29 @@ pub(super) async fn call(
     }
     let fence = fence.to_string();
     let ours = [("idempotency-key", key), ("windlass-fence", &fence)];
-    let given = call.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    for (name, value) in given.chain(ours) {
+    let ours = ours.map(|(name, text)| (name, Header::Text(text.to_owned())));
+    let mut used = Used::none(secrets);
+    let given = call.headers.iter().map(|(name, value)| (name.as_str(), value));
+    for (name, value) in given.chain(ours.iter().map(|(name, value)| (*name, value))) {
         let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| hopeless(format!("{name:?} is no header")))?;
         if NOT_OURS.contains(&key) {
             return Err(hopeless(format!("the header {name} is set by the client; leave it out")));
         }
-        let value =
-            HeaderValue::from_str(value).map_err(|_| hopeless(format!("the header {name} has a bad character")))?;
+        let (text, secret) = match value {
+            Header::Text(text) => (Cow::Borrowed(text.as_str()), false),
+            Header::Secret(reference) => (used.secret(&reference.secret)?, true),
+        };
+        let value = HeaderValue::from_bytes(text.trim_ascii().as_bytes());
+        let mut value = value.map_err(|_| hopeless(format!("the header {name} has a bad character")))?;
+        value.set_sensitive(secret);
         headers.insert(key, value);
     }
     let body = payload.map(|payload| payload.as_str().as_bytes().to_vec());
     let request = Request { method, url, headers, body };
-    let answer = web.ask(&request, &[]).await?;
+    let answer = web.ask(&request, &[]).await.map_err(|trouble| used.hide_trouble(trouble))?;
     match answer.status {
         status @ 200..300 => Ok(status),
-        status => Err(Trouble::stage(format!("{request} answered {status}"))),
+        status => Err(Trouble::stage(used.hide(format!("{request} answered {status}")))),
     }
 }
 

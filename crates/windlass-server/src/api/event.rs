@@ -6,7 +6,6 @@ mod position;
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
@@ -22,8 +21,6 @@ use position::Position;
 
 /// Frames that wait for a client; one that is slower than this is cut off.
 const BEHIND_MAX: usize = 256;
-/// How long a frame waits for a slow client.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a stream is about.
 pub(crate) enum About {

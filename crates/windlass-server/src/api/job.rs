@@ -15,7 +15,7 @@ use windlass_core::port::job::{JobFilter, Submitted};
 use windlass_core::port::{Cursor, PortError};
 use windlass_engine::command::IdempotencyKey;
 
-use crate::call::{Answer, Call, List, decode, json, ok};
+use crate::call::{Answer, Call, List, decode, json, kept, ok};
 use crate::options::JOBS_MAX;
 use crate::problem::Problem;
 use crate::schema::{Any, Id, Name, Span, Text, Time, Uuid};
@@ -162,14 +162,18 @@ fn new_job(call: &Call, job: NewJob, key: Option<&IdempotencyKey>, at: usize) ->
 
 /// A request that is repeated submits the same ids, and the store knows them again.
 fn id_of(key: &IdempotencyKey, at: usize) -> JobId {
+    JobId::random(bits_of(key, at))
+}
+
+/// What a key makes has the same name whenever it comes.
+pub(crate) fn bits_of(key: &IdempotencyKey, at: usize) -> u128 {
     let mut sha = Sha256::new();
     for part in [&key.credential, &key.key] {
         sha.update((part.len() as u64).to_be_bytes());
         sha.update(part.as_bytes());
     }
     sha.update((at as u64).to_be_bytes());
-    let bits = sha.finalize()[..16].iter().fold(0, |bits: u128, byte| (bits << 8) | u128::from(*byte));
-    JobId::random(bits)
+    sha.finalize()[..16].iter().fold(0, |bits, byte| (bits << 8) | u128::from(*byte))
 }
 
 impl Call {
@@ -245,19 +249,22 @@ pub(crate) async fn requeue(call: Call) -> Answer {
 async fn ask(call: Call, ask: JobAsk) -> Answer {
     let id: JobId = call.part("job")?;
     let caller = call.operation()?;
-    let job = call.visible_job(id).await?;
-    let asked = match (caller.dry_run, ask) {
-        (true, _) => foreseen(&job, ask)?,
-        (false, JobAsk::Cancel) => call.queues().cancel(id, &caller).await?,
-        (false, JobAsk::Requeue) => call.queues().requeue(id, &caller).await?,
+    let what = async {
+        let job = call.visible_job(id).await?;
+        let asked = match (caller.dry_run, ask) {
+            (true, _) => foreseen(&job, ask)?,
+            (false, JobAsk::Cancel) => call.queues().cancel(id, &caller).await?,
+            (false, JobAsk::Requeue) => call.queues().requeue(id, &caller).await?,
+        };
+        let (answer, status) = match asked {
+            Asked::Cancelled => ("cancelled", None),
+            Asked::Requested => ("requested", None),
+            Asked::Ended(status) => ("ended", Some(status.name())),
+            Asked::Requeued => ("requeued", None),
+        };
+        kept(&AskedJob { job: id, answer, status })
     };
-    let (answer, status) = match asked {
-        Asked::Cancelled => ("cancelled", None),
-        Asked::Requested => ("requested", None),
-        Asked::Ended(status) => ("ended", Some(status.name())),
-        Asked::Requeued => ("requeued", None),
-    };
-    ok(&AskedJob { job: id, answer, status })
+    call.once(&caller, StatusCode::OK, what).await
 }
 
 /// What asking would come to.
@@ -333,7 +340,10 @@ async fn ask_many(call: Call, ask: JobAsk) -> Answer {
         return Err(Problem::beyond("name one of this key's tenants or queues in the filter").pointer("/filter"));
     }
     let caller = call.caller(by, reason, dry_run)?;
-    let bulk = call.queues().ask_all(&filter, ask, after.map(Cursor).as_ref(), &caller).await?;
-    let next = bulk.next.map(|cursor| cursor.0);
-    ok(&Bulk { count: bulk.changed, left: bulk.left, more: next.is_some(), next })
+    let what = async {
+        let bulk = call.queues().ask_all(&filter, ask, after.map(Cursor).as_ref(), &caller).await?;
+        let next = bulk.next.map(|cursor| cursor.0);
+        kept(&Bulk { count: bulk.changed, left: bulk.left, more: next.is_some(), next })
+    };
+    call.once(&caller, StatusCode::OK, what).await
 }

@@ -1,5 +1,6 @@
 //! Queues, and the limits of queues and tenants.
 
+use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_core::by::{By, Reason};
@@ -7,7 +8,7 @@ use windlass_core::id::QueueName;
 use windlass_core::job::Asker;
 use windlass_core::job::limit::{Limits, Rule, Scope};
 
-use crate::call::{Answer, Call, List, ok};
+use crate::call::{Answer, Call, List, kept, ok};
 use crate::problem::Problem;
 use crate::schema::{Name, Text};
 use crate::view::job::{Asker as AskerView, Queue};
@@ -76,9 +77,9 @@ impl Call {
     }
 }
 
-fn shown(rule: &Rule) -> Answer {
+fn shown(rule: &Rule) -> Bounds<'_> {
     let Limits { running, waiting } = rule.limits;
-    ok(&Bounds { running, waiting, held: rule.held.as_ref().map(AskerView::from) })
+    Bounds { running, waiting, held: rule.held.as_ref().map(AskerView::from) }
 }
 
 pub(crate) async fn limits(call: Call) -> Answer {
@@ -86,7 +87,7 @@ pub(crate) async fn limits(call: Call) -> Answer {
     if matches!(scope, Scope::Queue(_)) {
         call.who.for_everybody("a queue's limits")?;
     }
-    shown(&call.rule(scope).await?)
+    ok(&shown(&call.rule(scope).await?))
 }
 
 pub(crate) async fn set_limits(call: Call) -> Answer {
@@ -97,18 +98,22 @@ pub(crate) async fn set_limits(call: Call) -> Answer {
         return Err(Problem::misfit("a tenant is held by freezing it").pointer("/hold"));
     }
     let caller = call.caller(by, reason, dry_run)?;
-    let mut rule = call.rule(scope).await?;
-    rule.limits.running = running.unwrap_or(rule.limits.running);
-    rule.limits.waiting = waiting.unwrap_or(rule.limits.waiting);
-    match hold {
-        Some(true) if rule.held.is_none() => {
-            rule.held = Some(Asker { by: caller.by, reason: caller.reason, at: call.shared.clock.now() });
+    let what = async {
+        let mut rule = call.rule(scope).await?;
+        rule.limits.running = running.unwrap_or(rule.limits.running);
+        rule.limits.waiting = waiting.unwrap_or(rule.limits.waiting);
+        match hold {
+            Some(true) if rule.held.is_none() => {
+                let (by, reason) = (caller.by.clone(), caller.reason.clone());
+                rule.held = Some(Asker { by, reason, at: call.shared.clock.now() });
+            }
+            Some(false) => rule.held = None,
+            _ => {}
         }
-        Some(false) => rule.held = None,
-        _ => {}
-    }
-    if !caller.dry_run {
-        call.queues().set_rules(std::slice::from_ref(&rule)).await?;
-    }
-    shown(&rule)
+        if !caller.dry_run {
+            call.queues().set_rules(std::slice::from_ref(&rule)).await?;
+        }
+        kept(&shown(&rule))
+    };
+    call.once(&caller, StatusCode::OK, what).await
 }

@@ -1,5 +1,7 @@
 //! Tasks, by their id or as the latest of their tenant.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::by::{By, Reason};
@@ -77,7 +79,16 @@ impl Call {
 }
 
 pub(crate) async fn get(call: Call) -> Answer {
+    // Before waiting: what is not there is said at once.
     let which = call.which().await?;
+    let wait_ms = call.wait_ms()?;
+    if wait_ms > 0 {
+        let _place = call.waiting()?;
+        tokio::select! { biased;
+            () = call.shared.stopped() => {}
+            waited = call.engine().wait_task(&which, Duration::from_millis(wait_ms)) => { waited?; }
+        }
+    }
     ok(&TaskDetail::from(&call.engine().view_task(&which).await?))
 }
 

@@ -11,8 +11,8 @@ use windlass_core::trigger::schedule::{Misfire, Schedule, UPCOMING_MAX};
 use windlass_core::trigger::target::{Operation, Subject, Target, Verb};
 use windlass_core::trigger::{self, Overlap, Recovery, TriggerSpec, TriggerStatus};
 
-use super::job::{Pauses, given};
-use crate::call::{Answer, Call, List, json, ok};
+use super::job::{Pauses, bits_of, given};
+use crate::call::{Answer, Call, List, kept, ok};
 use crate::problem::Problem;
 use crate::schema::{Any, Id, Name, Object, Text, Time};
 use crate::view::trigger::{Note, Trigger};
@@ -84,16 +84,26 @@ async fn save(call: Call, id: Option<TriggerId>) -> Answer {
         backoff: body.backoff.into(),
     };
     call.own_target(&spec).await?;
-    // Another tenant's is neither there nor to be overwritten.
-    if let Some(id) = id.as_ref().filter(|_| call.who.tenants.is_some())
-        && call.engine().triggers()?.get(id).await.is_ok()
-    {
-        call.visible_trigger(id).await?;
-    }
     let caller = call.caller(body.by, body.reason, body.dry_run)?;
-    let created = id.is_none() && !caller.dry_run;
-    let trigger = call.engine().triggers()?.save(id, spec, &caller).await?;
-    json(if created { StatusCode::CREATED } else { StatusCode::OK }, &Trigger::from(&trigger))
+    let status = if id.is_none() && !caller.dry_run { StatusCode::CREATED } else { StatusCode::OK };
+    // Under a key, a new one is always called the same: made twice, it is one.
+    let id = match (id, &caller.key) {
+        (None, Some(key)) => {
+            let name = format!("t-{:032x}", bits_of(key, 0));
+            Some(name.parse().map_err(|_| Problem::misfit(format!("{name} is no trigger id")))?)
+        }
+        (id, _) => id,
+    };
+    let what = async {
+        // Another tenant's is neither there nor to be overwritten.
+        if let Some(id) = id.as_ref().filter(|_| call.who.tenants.is_some())
+            && call.engine().triggers()?.get(id).await.is_ok()
+        {
+            call.visible_trigger(id).await?;
+        }
+        kept(&Trigger::from(&call.engine().triggers()?.save(id, spec, &caller).await?))
+    };
+    call.once(&caller, status, what).await
 }
 
 impl Call {
@@ -136,26 +146,32 @@ pub(crate) struct Removed {
 pub(crate) async fn remove(call: Call) -> Answer {
     let id: TriggerId = call.part("trigger")?;
     let caller = call.operation()?;
-    call.visible_trigger(&id).await?;
-    let removed = caller.dry_run || call.engine().triggers()?.remove(&id).await?;
-    match removed {
-        true => ok(&Removed { removed }),
-        false => Err(Problem::not_found(format!("trigger {id}"))),
-    }
+    let what = async {
+        call.visible_trigger(&id).await?;
+        let removed = caller.dry_run || call.engine().triggers()?.remove(&id).await?;
+        match removed {
+            true => kept(&Removed { removed }),
+            false => Err(Problem::not_found(format!("trigger {id}"))),
+        }
+    };
+    call.once(&caller, StatusCode::OK, what).await
 }
 
 pub(crate) async fn operate(call: Call) -> Answer {
     let id: TriggerId = call.part("trigger")?;
     let caller = call.operation()?;
-    call.visible_trigger(&id).await?;
-    let triggers = call.engine().triggers()?;
-    let trigger = match call.verb() {
-        "fire" => triggers.fire(&id, &caller).await?,
-        "skip" => triggers.skip(&id, &caller).await?,
-        "pause" => triggers.pause(&id, &caller).await?,
-        _ => triggers.resume(&id, &caller).await?,
+    let what = async {
+        call.visible_trigger(&id).await?;
+        let triggers = call.engine().triggers()?;
+        let trigger = match call.verb() {
+            "fire" => triggers.fire(&id, &caller).await?,
+            "skip" => triggers.skip(&id, &caller).await?,
+            "pause" => triggers.pause(&id, &caller).await?,
+            _ => triggers.resume(&id, &caller).await?,
+        };
+        kept(&Trigger::from(&trigger))
     };
-    ok(&Trigger::from(&trigger))
+    call.once(&caller, StatusCode::OK, what).await
 }
 
 /// A schedule to look at. What else belongs to a trigger may be sent along, and is passed over.

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use windlass_core::port::PAGE_MAX;
+use windlass_core::port::batches::BATCH_BOUNDS;
+use windlass_core::port::{Batches, PAGE_MAX};
 use windlass_engine::query::pulse::Part;
 
 use super::{BOUNDS_US, Histogram};
@@ -55,6 +56,19 @@ impl Text {
     }
 }
 
+impl Text {
+    fn sizes(&mut self, name: &str, batches: &Batches) {
+        let mut sum = 0;
+        let bounds = BATCH_BOUNDS.iter().map(ToString::to_string).chain(["+Inf".to_owned()]);
+        for (bound, count) in bounds.zip(batches.counts()) {
+            sum += count;
+            self.value(&format!("{name}_bucket"), &format!("le=\"{bound}\""), sum);
+        }
+        self.value(&format!("{name}_sum"), "", batches.sum());
+        self.value(&format!("{name}_count"), "", sum);
+    }
+}
+
 fn seconds(us: u64) -> String {
     format!("{}", us as f64 / 1_000_000.0)
 }
@@ -89,6 +103,10 @@ fn requests(text: &mut Text, shared: &Shared) {
     text.one("windlass_http_waits", "gauge", "Requests that wait.", open(&shared.waits, limits.waits));
     let connections = open(&shared.connections, limits.connections);
     text.one("windlass_http_connections", "gauge", "Connections that are open.", connections);
+    let help = "Connections that were cut off because their client did not read.";
+    text.one("windlass_http_slow_clients_total", "counter", help, read(&shared.metrics.slow_clients));
+    let help = "Streams of events that were ended because their client fell too far behind.";
+    text.one("windlass_http_slow_streams_total", "counter", help, read(&shared.metrics.slow_streams));
 }
 
 fn calls(text: &mut Text, shared: &Shared) {
@@ -106,6 +124,11 @@ fn calls(text: &mut Text, shared: &Shared) {
     let metrics = &shared.metrics;
     let help = "Steps handed to the store; with the calls of state_commit, how many each call carried.";
     text.one("windlass_store_steps_total", "counter", help, read(&metrics.steps));
+    if let Some(batches) = &shared.batches {
+        let name = "windlass_store_batch_size";
+        text.about(name, "histogram", "How many callers' work the store made durable at once.");
+        text.sizes(name, batches);
+    }
     let help = "Writes that the store refused because somebody else owned the tenant or the job.";
     text.one("windlass_stale_writes_total", "counter", help, read(&metrics.stale));
 }

@@ -133,8 +133,8 @@ fn tasks() -> Vec<Row> {
     vec![
         (Method::GET, "/v1/tasks", "listTasks", View, to!(task::list), &[PLAN, TENANT, TASK_STATUS, INTERRUPTED, LIMIT, AFTER], Takes::Nothing, Gives::Json(200, schema::<List<Task>>), LISTS,
             "Tasks: those of newer plans first"),
-        (Method::GET, "/v1/tasks/{task}", "getTask", View, to!(task::get), &[], Takes::Nothing, Gives::Json(200, schema::<TaskDetail>), READS,
-            "A task, what is wanted of it, and what it has"),
+        (Method::GET, "/v1/tasks/{task}", "getTask", View, to!(task::get), &[WAIT], Takes::Nothing, Gives::Json(200, schema::<TaskDetail>), READS,
+            "A task, what is wanted of it, and what it has; waits until it rests if asked to"),
         (Method::GET, "/v1/tasks/{task}/history", "getTaskHistory", View, to!(task::history), &[], Takes::Nothing, Gives::Json(200, schema::<List<Event>>), READS,
             "What happened to a task, the newest 200 events, the oldest first"),
         (Method::GET, "/v1/tasks/{task}/checkpoint", "getTaskCheckpoint", View, to!(task::checkpoint), &[], Takes::Nothing, Gives::Json(200, schema::<Checkpoint>), READS,
@@ -163,8 +163,8 @@ fn tasks() -> Vec<Row> {
 #[rustfmt::skip]
 fn tenant_tasks() -> Vec<Row> {
     vec![
-        (Method::GET, "/v1/tenants/{tenant}/task", "getTenantTask", View, to!(task::get), &[], Takes::Nothing, Gives::Json(200, schema::<TaskDetail>), READS,
-            "A tenant's latest task, what is wanted of it, and what it has"),
+        (Method::GET, "/v1/tenants/{tenant}/task", "getTenantTask", View, to!(task::get), &[WAIT], Takes::Nothing, Gives::Json(200, schema::<TaskDetail>), READS,
+            "A tenant's latest task, what is wanted of it, and what it has; waits until it rests if asked to"),
         (Method::GET, "/v1/tenants/{tenant}/history", "getTenantTaskHistory", View, to!(task::history), &[], Takes::Nothing, Gives::Json(200, schema::<List<Event>>), READS,
             "What happened to a tenant's latest task, the newest 200 events, the oldest first"),
         (Method::GET, "/v1/tenants/{tenant}/checkpoint", "getTenantTaskCheckpoint", View, to!(task::checkpoint), &[], Takes::Nothing, Gives::Json(200, schema::<Checkpoint>), READS,

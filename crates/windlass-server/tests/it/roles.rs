@@ -270,6 +270,7 @@ async fn without_keys_only_loopback_is_served() {
         limits: Limits::default(),
         clock: std::sync::Arc::new(SystemClock),
         metrics: std::sync::Arc::clone(&metrics),
+        batches: None,
     };
     assert!(matches!(Server::start(setup(None)).await, Err(ServeError::NoKeys(_))));
     let file = folder.path().join("keys.toml");

@@ -1,13 +1,13 @@
 //! Which jobs have ended, as far as this process has heard: from itself at once, from others by notification. What was not
 //! heard shows in the count that every writer keeps in its transaction; then the feed has a gap.
 
-use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::watch;
 use windlass_core::id::JobId;
+use windlass_core::job::recent::Recent;
 use windlass_core::port::Mark;
-use windlass_core::port::job::{Ended, FEED_MAX};
+use windlass_core::port::job::Ended;
 
 /// Ids in one notification: it holds less than 8,000 bytes.
 const IDS_MAX: usize = 200;
@@ -22,37 +22,16 @@ pub(crate) struct Feed {
 }
 
 struct State {
-    /// The mark before the first that is remembered.
-    first: u64,
-    ids: VecDeque<JobId>,
+    recent: Recent,
     /// How many ends were heard of, by the count that the store keeps.
     count: u64,
     outbox: Vec<JobId>,
 }
 
-impl State {
-    fn mark(&self) -> u64 {
-        self.first + self.ids.len() as u64
-    }
-
-    fn push(&mut self, ids: impl IntoIterator<Item = JobId>) {
-        self.ids.extend(ids);
-        let surplus = self.ids.len().saturating_sub(FEED_MAX);
-        self.ids.drain(..surplus);
-        self.first += surplus as u64;
-    }
-
-    /// Nobody who has seen less than this knows what is missing.
-    fn gap(&mut self) {
-        self.first = self.mark() + 1;
-        self.ids.clear();
-    }
-}
-
 impl Feed {
     /// `begin` is later than every mark of a process before.
     pub(crate) fn new(begin: u64) -> Feed {
-        let state = State { first: begin, ids: VecDeque::new(), count: 0, outbox: Vec::new() };
+        let state = State { recent: Recent::new(begin), count: 0, outbox: Vec::new() };
         Feed { tag: format!("{begin:x}"), state: Mutex::new(state), heard: watch::Sender::new(0) }
     }
 
@@ -70,7 +49,7 @@ impl Feed {
             return;
         }
         let mut state = self.state();
-        state.push(ids.iter().copied());
+        state.recent.push(ids.iter().copied());
         state.count += ids.len() as u64;
         state.outbox.extend_from_slice(ids);
         drop(state);
@@ -107,8 +86,8 @@ impl Feed {
         let mut state = self.state();
         state.count += count.unwrap_or(0);
         match ids {
-            Some(ids) => state.push(ids),
-            None => state.gap(),
+            Some(ids) => state.recent.push(ids),
+            None => state.recent.gap(),
         }
         drop(state);
         self.heard.send_modify(|n| *n += 1);
@@ -119,7 +98,7 @@ impl Feed {
     pub(crate) fn compare(&self, count: u64, before: Option<u64>) {
         let mut state = self.state();
         if before.unwrap_or(count) > state.count {
-            state.gap();
+            state.recent.gap();
             state.count = count;
             drop(state);
             self.heard.send_modify(|n| *n += 1);
@@ -130,23 +109,14 @@ impl Feed {
 
     /// What ended after `since`; `None` if nothing has.
     pub(crate) fn since(&self, since: Mark) -> Option<Ended> {
-        let state = self.state();
-        let mark = state.mark();
-        if since.0 == mark {
-            return None;
-        }
-        let known = (state.first..mark).contains(&since.0);
-        let jobs = match known {
-            true => state.ids.iter().skip((since.0 - state.first) as usize).copied().collect(),
-            false => Vec::new(),
-        };
-        Some(Ended { mark: Mark(mark), jobs, gap: !known })
+        self.state().recent.since(since)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use windlass_core::port::job::FEED_MAX;
 
     fn ids(n: u128) -> Vec<JobId> {
         (0..n).map(JobId::random).collect()

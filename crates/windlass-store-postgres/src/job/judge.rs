@@ -1,11 +1,10 @@
 //! What the core's rules judge: jobs are locked and read in one trip, judged, and written with the commit in a second.
 
-use std::collections::{BTreeMap, HashSet};
-
 use windlass_core::id::JobId;
-use windlass_core::job::rules::{Asked, Expired, JobAsk, ask, beat, expire, settle};
-use windlass_core::job::{Asker, Job, JobStatus};
-use windlass_core::port::job::{Beaten, Delivery, Turn, Turned};
+use windlass_core::job::Asker;
+use windlass_core::job::locked::Locked;
+use windlass_core::job::rules::{Asked, JobAsk};
+use windlass_core::port::job::{Turn, Turned};
 use windlass_core::port::{Each, PortError, Refusal};
 use windlass_core::time::Ms;
 
@@ -19,82 +18,35 @@ use crate::{Inner, sql};
 /// Expired leases that one transaction judges, at most.
 const OVER_MAX: i64 = 1_000;
 
-/// Jobs that were locked, and which of them have changed.
-struct Locked {
-    jobs: BTreeMap<JobId, Job>,
-    changed: HashSet<JobId>,
-    now: Ms,
+fn read(rows: &[tokio_postgres::Row], now: Ms) -> Result<Locked, PortError> {
+    let jobs = rows.iter().map(|row| row::job(&mut Cells::of(row)));
+    Ok(Locked::new(jobs.collect::<Result<Vec<_>, _>>()?, now))
 }
 
-impl Locked {
-    fn of(rows: &[tokio_postgres::Row], now: Ms) -> Result<Locked, PortError> {
-        let jobs = rows.iter().map(|row| row::job(&mut Cells::of(row)).map(|job| (job.id, job)));
-        Ok(Locked { jobs: jobs.collect::<Result<_, _>>()?, changed: HashSet::new(), now })
+fn writes(locked: &Locked) -> Result<Vec<Call>, PortError> {
+    let changed = locked.changed();
+    let mut writes = Vec::new();
+    if !changed.is_empty() {
+        writes.push(row::update(&changed, locked.now())?);
     }
-
-    fn get(&self, id: JobId) -> Result<Job, Refusal> {
-        self.jobs.get(&id).cloned().ok_or_else(|| Refusal::NotFound(format!("job {id}")))
+    match locked.ended().len() {
+        0 => {}
+        ended => writes.push(Call::new(sql::ENDED, params![ended as i64])),
     }
-
-    fn put(&mut self, job: Job) {
-        self.changed.insert(job.id);
-        self.jobs.insert(job.id, job);
+    if locked.waits() {
+        writes.push(Call::bare(sql::JOBS_CHANGED));
     }
-
-    /// Ends what ran out and is not delivered again; answers how many.
-    fn expire(&mut self) -> u32 {
-        let over: Vec<Job> = self.jobs.values().filter(|job| is_over(job, self.now)).cloned().collect();
-        let mut judged = 0;
-        for job in over {
-            if let Expired::Settled(job) = expire(job, self.now) {
-                judged += 1;
-                self.put(job);
-            }
-        }
-        judged
-    }
-
-    fn changed(&self) -> Vec<&Job> {
-        self.changed.iter().filter_map(|id| self.jobs.get(id)).collect()
-    }
-
-    fn ended(&self) -> Vec<JobId> {
-        self.changed().into_iter().filter(|job| job.status.is_ended()).map(|job| job.id).collect()
-    }
-
-    fn waits(&self) -> bool {
-        self.changed().into_iter().any(|job| job.status == JobStatus::Pending)
-    }
-
-    fn writes(&self) -> Result<Vec<Call>, PortError> {
-        let changed = self.changed();
-        let mut writes = Vec::new();
-        if !changed.is_empty() {
-            writes.push(row::update(&changed, self.now)?);
-        }
-        match self.ended().len() {
-            0 => {}
-            ended => writes.push(Call::new(sql::ENDED, params![ended as i64])),
-        }
-        if self.waits() {
-            writes.push(Call::bare(sql::JOBS_CHANGED));
-        }
-        Ok(writes)
-    }
-
-    /// After the commit: those who wait are told.
-    fn tell(&self, inner: &Inner) {
-        let ended = self.ended();
-        inner.feed.ended(&ended);
-        // An end may have made room under a limit.
-        if !ended.is_empty() || self.waits() {
-            inner.wake.tell();
-        }
-    }
+    Ok(writes)
 }
 
-fn is_over(job: &Job, now: Ms) -> bool {
-    job.status == JobStatus::Running && job.lease_until <= now
+/// After the commit: those who wait are told.
+fn tell(locked: &Locked, inner: &Inner) {
+    let ended = locked.ended();
+    inner.feed.ended(&ended);
+    // An end may have made room under a limit.
+    if !ended.is_empty() || locked.waits() {
+        inner.wake.tell();
+    }
 }
 
 /// Does turns one after the other, in one transaction.
@@ -105,7 +57,7 @@ pub(super) async fn turns(inner: &Inner, turns: &[&Turn]) -> Result<Vec<Turned>,
         let done = attempt(&tx, inner, turns).await;
         if let Some(done) = tx.settle(done, &mut races).await {
             let (turned, locked) = done?;
-            locked.tell(inner);
+            tell(&locked, inner);
             return Ok(turned);
         }
     }
@@ -120,19 +72,19 @@ async fn attempt(tx: &Tx<'_>, inner: &Inner, turns: &[&Turn]) -> Result<(Vec<Tur
         Call::new(sql::LOCK_OVER, params![inner.ahead_ms, queues, ids, OVER_MAX]),
         Call::new(sql::NOW, params![inner.ahead_ms]),
     ];
-    let read = tx.open(sql::BEGIN, calls).await?;
-    let [own, over, now] = &read[..] else {
+    let answers = tx.open(sql::BEGIN, calls).await?;
+    let [own, over, now] = &answers[..] else {
         return Err(PortError::Corrupt("three answers were expected".to_owned()).into());
     };
     let now = now_in(now)?;
-    let mut locked = Locked::of(own, now)?;
-    let mut done: Vec<Turned> = turns.iter().map(|turn| answer(turn, &mut locked)).collect();
-    let mut over = Locked::of(over, now)?;
+    let mut locked = read(own, now)?;
+    let mut done: Vec<Turned> = turns.iter().map(|turn| locked.turn(turn)).collect();
+    let mut over = read(over, now)?;
     over.expire();
     for job in over.changed() {
         locked.put(job.clone());
     }
-    let mut writes = locked.writes()?;
+    let mut writes = writes(&locked)?;
     if !wants.is_empty() {
         let mut params = params![Stamp(now), wants.workers.clone(), wants.leases.clone()];
         params.extend(wants.params());
@@ -146,33 +98,6 @@ async fn attempt(tx: &Tx<'_>, inner: &Inner, turns: &[&Turn]) -> Result<(Vec<Tur
     Ok((done, locked))
 }
 
-/// What a turn says, judged on what the turns before it left.
-fn answer(turn: &Turn, locked: &mut Locked) -> Turned {
-    let now = locked.now;
-    let settled = turn.settle.iter().map(|(delivery, outcome)| {
-        let job = locked.get(delivery.job)?;
-        let stands = job.status;
-        match settle(job, delivery.fence, outcome.clone(), now)? {
-            None => Ok(stands),
-            Some(job) => {
-                let stands = job.status;
-                locked.put(job);
-                Ok(stands)
-            }
-        }
-    });
-    let settled = settled.collect();
-    let beaten = turn.beat.iter().map(|delivery| beaten(turn, *delivery, locked)).collect();
-    Turned { settled, beaten, claimed: Vec::new(), next: None, at: now }
-}
-
-fn beaten(turn: &Turn, delivery: Delivery, locked: &mut Locked) -> Result<Beaten, Refusal> {
-    let job = beat(locked.get(delivery.job)?, delivery.fence, turn.lease_ms, locked.now)?;
-    let beaten = Beaten { until: job.lease_until, cancel: job.cancel.is_some() };
-    locked.put(job);
-    Ok(beaten)
-}
-
 /// What a person does.
 pub(super) async fn asks(inner: &Inner, ids: &[JobId], what: JobAsk, asker: &Asker) -> Each<Asked> {
     let mut races = 0;
@@ -181,7 +106,7 @@ pub(super) async fn asks(inner: &Inner, ids: &[JobId], what: JobAsk, asker: &Ask
         let done = attempt_asks(&tx, inner, ids, what, asker).await;
         if let Some(done) = tx.settle(done, &mut races).await {
             let (answers, locked) = done?;
-            locked.tell(inner);
+            tell(&locked, inner);
             return Ok(answers);
         }
     }
@@ -199,18 +124,8 @@ async fn attempt_asks(
         Call::new(sql::NOW, params![inner.ahead_ms]),
     ];
     let mut locked = open(tx, calls).await?;
-    let asker = Asker { at: locked.now, ..asker.clone() };
-    let mut answers = Vec::with_capacity(ids.len());
-    for id in ids {
-        let answer = locked.get(*id).and_then(|job| ask(job, what, asker.clone())).map(|(asked, job)| {
-            if let Some(job) = job {
-                locked.put(job);
-            }
-            asked
-        });
-        answers.push(answer);
-    }
-    tx.commit(locked.writes()?).await?;
+    let answers = ids.iter().map(|id| locked.ask(*id, what, asker)).collect();
+    tx.commit(writes(&locked)?).await?;
     Ok((answers, locked))
 }
 
@@ -222,7 +137,7 @@ pub(super) async fn sweep(inner: &Inner, limit: u32) -> Result<u32, PortError> {
         let done = attempt_sweep(&tx, inner, limit).await;
         if let Some(done) = tx.settle(done, &mut races).await {
             let (judged, locked) = done?;
-            locked.tell(inner);
+            tell(&locked, inner);
             return Ok(judged);
         }
     }
@@ -235,15 +150,15 @@ async fn attempt_sweep(tx: &Tx<'_>, inner: &Inner, limit: u32) -> Result<(u32, L
     ];
     let mut locked = open(tx, calls).await?;
     let judged = locked.expire();
-    tx.commit(locked.writes()?).await?;
+    tx.commit(writes(&locked)?).await?;
     Ok((judged, locked))
 }
 
 /// Begins: jobs, locked, and the time.
 async fn open(tx: &Tx<'_>, calls: Vec<Call>) -> Result<Locked, Failure> {
-    let read = tx.open(sql::BEGIN, calls).await?;
-    let [jobs, now] = &read[..] else {
+    let answers = tx.open(sql::BEGIN, calls).await?;
+    let [jobs, now] = &answers[..] else {
         return Err(PortError::Corrupt("two answers were expected".to_owned()).into());
     };
-    Ok(Locked::of(jobs, now_in(now)?)?)
+    Ok(read(jobs, now_in(now)?)?)
 }

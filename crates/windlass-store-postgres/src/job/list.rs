@@ -6,58 +6,15 @@ use std::collections::HashMap;
 use windlass_core::id::JobId;
 use windlass_core::job::{Job, JobStatus};
 use windlass_core::port::job::{DEPTH_MAX, JobFilter, LOOK_MAX, QueueView};
+use windlass_core::port::page::job::{ENDS, Place};
+use windlass_core::port::page::{page, parts};
 use windlass_core::port::{Cursor, Page, PortError};
-use windlass_core::time::Ms;
 
 use super::row;
 use crate::cell::{Cells, Id, Stamp, params, signed};
 use crate::pool::{Call, Pool};
 use crate::sql;
-use crate::state::list::{bad, page, parts, with_one_more};
-
-/// The ends, in the order of the list.
-const ENDS: [JobStatus; 3] = [JobStatus::Failed, JobStatus::Cancelled, JobStatus::Completed];
-
-/// Where a page begins.
-enum Place {
-    Live { queue: String, tenant: String, priority: i16, run_at: Ms, seq: u64 },
-    Ended { which: usize, at: Ms, seq: u64 },
-}
-
-impl Place {
-    const FIRST: Place =
-        Place::Live { queue: String::new(), tenant: String::new(), priority: i16::MAX, run_at: Ms::ZERO, seq: 0 };
-
-    fn ended(which: usize) -> Place {
-        Place::Ended { which, at: Ms::MAX, seq: u64::MAX }
-    }
-
-    fn of(cursor: Option<&Cursor>) -> Result<Place, PortError> {
-        let Some(cursor) = cursor else { return Ok(Place::FIRST) };
-        if let Ok([queue, tenant, priority, run_at, seq]) = parts::<5>(cursor, "live") {
-            return Ok(Place::Live {
-                queue: queue.to_owned(),
-                tenant: tenant.to_owned(),
-                priority: priority.parse().map_err(|_| bad())?,
-                run_at: Ms::parse(run_at).ok_or_else(bad)?,
-                seq: seq.parse().map_err(|_| bad())?,
-            });
-        }
-        let [which, at, seq] = parts::<3>(cursor, "ended")?;
-        let which = which.parse().ok().filter(|which| *which < ENDS.len()).ok_or_else(bad)?;
-        let seq = seq.parse().map_err(|_| bad())?;
-        Ok(Place::Ended { which, at: Ms::parse(at).ok_or_else(bad)?, seq })
-    }
-
-    fn cursor(&self) -> Cursor {
-        Cursor(match self {
-            Place::Live { queue, tenant, priority, run_at, seq } => {
-                format!("live.{queue}.{tenant}.{priority}.{}.{seq}", run_at.get())
-            }
-            Place::Ended { which, at, seq } => format!("ended.{which}.{}.{seq}", at.get()),
-        })
-    }
-}
+use crate::state::list::with_one_more;
 
 /// A record that was looked at.
 struct Looked {

@@ -1,19 +1,18 @@
 //! Submissions. What is new and not limited is one statement; the rest is judged here, on what was read in the
 //! same transaction.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use windlass_core::id::{JobId, QueueName, TenantId};
-use windlass_core::job::limit::Scope;
+use windlass_core::job::submission::{Key, Room, Seen, Stored, key_of};
 use windlass_core::job::{NewJob, When};
 use windlass_core::port::job::Submitted;
 use windlass_core::port::{PortError, Refusal};
 
-use super::line::{Line, Work};
 use super::row::tenant_text;
 use crate::cell::{Cells, Id, Stamp, params, signed};
 use crate::error::{Failure, corrupt};
+use crate::line::{Line, Work};
 use crate::pool::{Call, Tx};
 use crate::{Inner, sql};
 
@@ -102,26 +101,6 @@ async fn all(inner: &Inner, groups: &[Vec<NewJob>], callers: Vec<usize>) -> Resu
     answers.into_iter().map(|answer| answer.ok_or_else(missing)).collect()
 }
 
-/// Ids and keys that came before in the same statement.
-#[derive(Default)]
-struct Seen<'j> {
-    ids: HashSet<JobId>,
-    keys: HashSet<Key<'j>>,
-}
-
-type Key<'j> = (&'j str, &'j str, &'j str);
-
-fn key_of(job: &NewJob) -> Option<Key<'_>> {
-    job.key.as_deref().map(|key| (job.queue.as_str(), tenant_text(job.tenant.as_ref()), key))
-}
-
-impl<'j> Seen<'j> {
-    fn is_new(&mut self, job: &'j NewJob) -> bool {
-        let new_key = key_of(job).is_none_or(|key| self.keys.insert(key));
-        self.ids.insert(job.id) && new_key
-    }
-}
-
 /// The statement for jobs, each with who submits it: what is left alone is all of a caller's.
 fn insert(jobs: &[(usize, &NewJob)], judged: bool, ahead_ms: i64) -> Call {
     let text = |of: fn(&NewJob) -> &str| jobs.iter().map(|(_, job)| of(job).to_owned()).collect::<Vec<_>>();
@@ -148,21 +127,6 @@ fn insert(jobs: &[(usize, &NewJob)], judged: bool, ahead_ms: i64) -> Call {
             jobs.iter().map(|(_, job)| job.digest().cast_signed()).collect::<Vec<_>>()
         ],
     )
-}
-
-/// What is stored of what was submitted, and how much more may wait.
-#[derive(Default)]
-struct Stored {
-    ids: HashMap<JobId, u64>,
-    keys: HashMap<(String, String, String), (JobId, u64)>,
-    queues: HashMap<QueueName, Room>,
-    tenants: HashMap<TenantId, Room>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Room {
-    limit: u32,
-    waiting: u32,
 }
 
 async fn attempt(tx: &Tx<'_>, groups: &[Vec<NewJob>], which: &[usize], ahead_ms: i64) -> Result<Answers, Failure> {
@@ -216,83 +180,4 @@ fn stored(read: &[Vec<tokio_postgres::Row>]) -> Result<Stored, PortError> {
         }
     }
     Ok(stored)
-}
-
-impl Stored {
-    /// Judges one group; what it adds is seen by the groups after it.
-    fn group<'g>(
-        &mut self,
-        n: usize,
-        group: &'g [NewJob],
-        new: &mut Vec<(usize, &'g NewJob)>,
-    ) -> Result<Vec<Submitted>, Refusal> {
-        let before = new.len();
-        let mut answers = Vec::with_capacity(group.len());
-        for job in group {
-            match self.one(job) {
-                Ok(answer) => {
-                    if !answer.existing {
-                        self.add(job);
-                        new.push((n, job));
-                    }
-                    answers.push(answer);
-                }
-                Err(refusal) => {
-                    for (_, job) in new.drain(before..) {
-                        self.remove(job);
-                    }
-                    return Err(refusal);
-                }
-            }
-        }
-        Ok(answers)
-    }
-
-    fn one(&self, job: &NewJob) -> Result<Submitted, Refusal> {
-        let same = self.ids.get(&job.id).map(|digest| (job.id, *digest));
-        let same = same.or_else(|| self.keys.get(&owned(key_of(job)?)).copied());
-        match same {
-            Some((id, digest)) if digest == job.digest() => return Ok(Submitted { id, existing: true }),
-            Some(_) => return Err(Refusal::OpReused),
-            None => {}
-        }
-        let full = |scope: Scope, room: Option<&Room>| match room {
-            Some(room) if room.waiting >= room.limit => Err(Refusal::Full { scope, limit: room.limit }),
-            _ => Ok(()),
-        };
-        full(Scope::Queue(job.queue.clone()), self.queues.get(&job.queue))?;
-        if let Some(tenant) = &job.tenant {
-            full(Scope::Tenant(tenant.clone()), self.tenants.get(tenant))?;
-        }
-        Ok(Submitted { id: job.id, existing: false })
-    }
-
-    fn add(&mut self, job: &NewJob) {
-        self.ids.insert(job.id, job.digest());
-        if let Some(key) = key_of(job) {
-            self.keys.insert(owned(key), (job.id, job.digest()));
-        }
-        self.rooms(job, |room| room.waiting += 1);
-    }
-
-    fn remove(&mut self, job: &NewJob) {
-        self.ids.remove(&job.id);
-        if let Some(key) = key_of(job) {
-            self.keys.remove(&owned(key));
-        }
-        self.rooms(job, |room| room.waiting -= 1);
-    }
-
-    fn rooms(&mut self, job: &NewJob, change: impl Fn(&mut Room)) {
-        if let Some(room) = self.queues.get_mut(&job.queue) {
-            change(room);
-        }
-        if let Some(room) = job.tenant.as_ref().and_then(|tenant| self.tenants.get_mut(tenant)) {
-            change(room);
-        }
-    }
-}
-
-fn owned((queue, tenant, key): Key<'_>) -> (String, String, String) {
-    (queue.to_owned(), tenant.to_owned(), key.to_owned())
 }

@@ -12,10 +12,10 @@ use windlass_core::port::PortError;
 use windlass_core::port::job::{Beaten, Turn, Turned};
 use windlass_core::time::Ms;
 
-use super::line::{Line, Work};
 use super::row::{self, tenant_text};
 use super::{judge, ring::Ring};
 use crate::cell::{Cells, Id, Params, params, signed};
+use crate::line::{Line, Work};
 use crate::pool::Call;
 use crate::state::one;
 use crate::{Inner, sql};

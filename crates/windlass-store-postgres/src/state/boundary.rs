@@ -15,8 +15,9 @@ use crate::cell::{Cells, Stamp, json, params, signed};
 use crate::pool::{Call, Pool};
 use crate::sql;
 
-/// Steps in one statement, at most. More are no faster, and everybody who shares it waits longer.
-pub(super) const STEPS_MAX: usize = 128;
+/// Steps in one statement, at most. With twice as many a thousand tasks are no faster, and a pause takes half as long
+/// again: whoever is under way when it comes writes twice.
+pub(super) const STEPS_MAX: usize = 64;
 
 /// Whether the statement can write such a step at all.
 pub(super) fn fits(step: &Step) -> bool {

@@ -1,14 +1,14 @@
 //! Commits. A plain boundary goes through one statement ([`super::boundary`]); everything else is locked
 //! and read in one trip, judged here, and written with its commit in a second one.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
 
 use tokio_postgres::Row;
 use windlass_core::id::{InstanceId, OpId, PlanId, TenantId};
-use windlass_core::port::state::{Step, Stepped, Writer};
+use windlass_core::port::state::{Step, Stepped};
 use windlass_core::port::{PortError, Refusal};
+use windlass_core::step::{Needs, OpEntry, PlanEntry, TaskEntry, TenantEntry, World};
 
-use super::world::{OpEntry, PlanEntry, TaskEntry, TenantEntry, World};
 use super::{ask, boundary, row, write};
 use crate::cell::{Cells, params};
 use crate::error::Failure;
@@ -103,6 +103,8 @@ async fn attempt(tx: &Tx<'_>, steps: &[Step], ahead_ms: i64) -> Result<Committed
 /// Locks and reads what the steps are about, in the order in which everybody locks.
 async fn read(tx: &Tx<'_>, steps: &[Step], ahead_ms: i64) -> Result<World, Failure> {
     let Needs { plans, tasks, put, tenants, ops, plan_tasks, writes_plans } = Needs::of(steps);
+    let [plans, tasks, put, tenants, ops, plan_tasks] =
+        [plans, tasks, put, tenants, ops, plan_tasks].map(|ids| ids.into_iter().collect::<Vec<_>>());
     let lock_plans = if writes_plans { sql::LOCK_PLANS } else { sql::SHARE_PLANS };
     let calls = vec![
         Call::new(lock_plans, params![plans.clone(), plan_tasks]),
@@ -117,16 +119,7 @@ async fn read(tx: &Tx<'_>, steps: &[Step], ahead_ms: i64) -> Result<World, Failu
     let [plans, tenants, tasks, leases, ops, gone, now] = &answers[..] else {
         return Err(PortError::Corrupt("seven answers were expected".to_owned()).into());
     };
-    let mut world = World {
-        now: super::one(now)?.at()?,
-        plans: BTreeMap::new(),
-        tasks: BTreeMap::new(),
-        tenants: BTreeMap::new(),
-        ops: HashMap::new(),
-        leases: leases_in(leases)?,
-        gone: HashSet::new(),
-        wakes: false,
-    };
+    let mut world = World { now: super::one(now)?.at()?, leases: leases_in(leases)?, ..World::default() };
     for plan in plans {
         let plan = row::plan(plan)?;
         world.plans.insert(plan.plan.id.clone(), PlanEntry::stored(plan));
@@ -153,72 +146,4 @@ async fn read(tx: &Tx<'_>, steps: &[Step], ahead_ms: i64) -> Result<World, Failu
 
 pub(super) fn leases_in(rows: &[Row]) -> Result<HashMap<InstanceId, windlass_core::time::Ms>, PortError> {
     rows.iter().map(Cells::of).map(|mut cells| Ok((cells.parse()?, cells.at()?))).collect()
-}
-
-/// What has to be read for some steps.
-struct Needs {
-    plans: Vec<String>,
-    tasks: Vec<String>,
-    /// Tasks that are put: their tenants are needed, as stored.
-    put: Vec<String>,
-    tenants: Vec<String>,
-    ops: Vec<String>,
-    /// Tasks whose plan, as stored, must be there and stay.
-    plan_tasks: Vec<String>,
-    /// Some plan is written, not only asked to be there.
-    writes_plans: bool,
-}
-
-impl Needs {
-    fn of(steps: &[Step]) -> Needs {
-        let (mut plans, mut tasks, mut put, mut tenants) =
-            (HashSet::new(), HashSet::new(), HashSet::new(), HashSet::new());
-        let (mut ops, mut plan_tasks, mut writes_plans) = (HashSet::new(), HashSet::new(), false);
-        for step in steps {
-            let is_person = matches!(step.by, Writer::Person(_));
-            if is_person {
-                ops.insert(step.op.id.as_str());
-            }
-            if let Some(put) = &step.plan {
-                plans.insert(put.plan.id.as_str());
-                writes_plans = true;
-            }
-            for one in &step.tasks {
-                tasks.insert(one.task.id.as_str());
-                tenants.insert(one.task.tenant.as_str());
-                if !one.from.is_empty() {
-                    put.insert(one.task.id.as_str());
-                }
-                if is_person || one.from.is_empty() {
-                    plans.insert(one.task.plan.as_str());
-                    plan_tasks.insert(one.task.id.as_str());
-                    // A plan that gets tasks keeps their names.
-                    writes_plans |= one.from.is_empty();
-                }
-            }
-            if let Some(ask) = &step.ask {
-                tasks.insert(ask.task.as_str());
-                plan_tasks.insert(ask.task.as_str());
-            }
-            for event in &step.events {
-                match &event.task {
-                    Some(task) => tasks.insert(task.as_str()),
-                    None => {
-                        writes_plans = true;
-                        plans.insert(event.plan.as_str())
-                    }
-                };
-            }
-        }
-        let owned = |set: HashSet<&str>| set.into_iter().map(str::to_owned).collect();
-        Needs {
-            plans: owned(plans),
-            tasks: owned(tasks),
-            put: owned(put),
-            tenants: owned(tenants),
-            ops: owned(ops),
-            plan_tasks: owned(plan_tasks),
-            writes_plans,
-        }
-    }
 }

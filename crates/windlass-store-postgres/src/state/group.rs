@@ -1,110 +1,97 @@
-//! Boundaries of many callers as one statement: while some are under way, the next gather. There is no
-//! timer: a lone caller goes at once.
+//! Steps and reads of many callers, each kind as one statement.
 
-use std::collections::{HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::collections::HashSet;
+use std::sync::Arc;
 
-use tokio::sync::oneshot;
-use windlass_core::port::state::{Step, Stepped};
+use windlass_core::id::{TaskId, TenantId};
+use windlass_core::port::state::{Key, Row, Step, Stepped};
 use windlass_core::port::{PortError, Refusal};
 
-use super::{boundary, commit};
+use super::{boundary, commit, load};
 use crate::Inner;
-
-/// Statements under way at a time: one is executed while another is being made durable.
-const UNDER_WAY_MAX: usize = 2;
+use crate::line::{Line, UNDER_WAY_MAX, Work};
 
 /// Steps under way at a time.
 pub(super) const STEPS_AT_ONCE: usize = UNDER_WAY_MAX * boundary::STEPS_MAX;
 
-type Answer = Result<Result<Stepped, Refusal>, PortError>;
+/// Keys of several callers in one read, at most; one caller may ask for more.
+const KEYS_MAX: usize = 512;
 
+/// A step that fits a boundary statement.
+pub(crate) struct Boundary(pub(super) Step);
+
+/// Each task and tenant once.
 #[derive(Default)]
-pub(crate) struct Group {
-    queue: Mutex<Queue>,
+pub(crate) struct Named {
+    tasks: HashSet<TaskId>,
+    tenants: HashSet<TenantId>,
 }
 
-#[derive(Default)]
-struct Queue {
-    waiting: VecDeque<Waiting>,
-    under_way: usize,
-}
+impl Work for Boundary {
+    type Answer = Result<Stepped, Refusal>;
+    type Batch = Named;
 
-struct Waiting {
-    step: Step,
-    answer: oneshot::Sender<Answer>,
-}
+    fn line(inner: &Inner) -> &Line<Boundary> {
+        &inner.boundaries
+    }
 
-impl Group {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn join(&self, batch: &mut Named) -> bool {
+        let task = &self.0.tasks[0].task;
+        let fits = batch.tasks.len() < boundary::STEPS_MAX
+            && !batch.tasks.contains(&task.id)
+            && !batch.tenants.contains(&task.tenant);
+        fits && batch.tasks.insert(task.id.clone()) && batch.tenants.insert(task.tenant.clone())
+    }
+
+    /// Whoever gives its task up has waited before, when it learned that it is to; and others wait for its slot.
+    fn is_urgent(&self) -> bool {
+        self.0.tasks.iter().any(|put| put.task.owner.is_none())
+    }
+
+    async fn run(inner: &Arc<Inner>, batch: &mut Vec<Boundary>) -> Result<Vec<Self::Answer>, PortError> {
+        let steps: Vec<&Step> = batch.iter().map(|boundary| &boundary.0).collect();
+        let committed = commit::boundaries(&inner.pool, &steps, inner.ahead_ms).await?;
+        if committed.wakes {
+            inner.wake.tell();
+        }
+        Ok(committed.answers)
     }
 }
 
-/// Commits one step that fits a boundary statement, together with whoever else does.
-pub(super) async fn commit(inner: &Arc<Inner>, step: Step) -> Answer {
-    let (answer, answered) = oneshot::channel();
-    {
-        let mut queue = inner.group.queue();
-        // Whoever gives its task up has waited before, when it learned that it is to; and others wait for its slot.
-        match step.tasks.iter().any(|put| put.task.owner.is_none()) {
-            true => queue.waiting.push_front(Waiting { step, answer }),
-            false => queue.waiting.push_back(Waiting { step, answer }),
-        }
-        if queue.under_way < UNDER_WAY_MAX {
-            queue.under_way += 1;
-            tokio::spawn(carry(Arc::clone(inner)));
-        }
-    }
-    answered.await.unwrap_or_else(|_| Err(PortError::Unavailable("the store is closed".to_owned())))
-}
+/// What one caller wants to read: a thousand tasks that begin or pause at once ask for the same plan.
+pub(crate) struct Load(pub(super) Vec<Key>);
 
-/// Carries batches until nobody waits.
-async fn carry(inner: Arc<Inner>) {
-    while let Some(batch) = next(&inner.group) {
-        let steps: Vec<&Step> = batch.iter().map(|waiting| &waiting.step).collect();
-        let done = commit::boundaries(&inner.pool, &steps, inner.ahead_ms).await;
-        match done {
-            Ok(committed) => {
-                if committed.wakes {
-                    inner.wake.tell();
-                }
-                for (waiting, answer) in batch.into_iter().zip(committed.answers) {
-                    // Whoever does not wait any more does not miss it.
-                    let _gone = waiting.answer.send(Ok(answer));
-                }
+impl Work for Load {
+    const WRITES: bool = false;
+
+    type Answer = Result<Vec<Option<Row>>, PortError>;
+    type Batch = usize;
+
+    fn line(inner: &Inner) -> &Line<Load> {
+        &inner.loads
+    }
+
+    fn join(&self, batch: &mut usize) -> bool {
+        *batch += self.0.len();
+        *batch <= KEYS_MAX
+    }
+
+    async fn run(inner: &Arc<Inner>, batch: &mut Vec<Load>) -> Result<Vec<Self::Answer>, PortError> {
+        let keys: Vec<Key> = batch.iter().flat_map(|load| &load.0).cloned().collect();
+        match load::load(&inner.pool, &keys).await {
+            Ok(rows) => {
+                let mut rows = rows.into_iter();
+                Ok(batch.iter().map(|load| Ok(rows.by_ref().take(load.0.len()).collect())).collect())
             }
-            Err(error) => {
-                for waiting in batch {
-                    let _gone = waiting.answer.send(Err(error.clone()));
+            // Of what cannot be read only whoever asked for it hears.
+            Err(PortError::Corrupt(_)) if batch.len() > 1 => {
+                let mut answers = Vec::with_capacity(batch.len());
+                for load in batch {
+                    answers.push(load::load(&inner.pool, &load.0).await);
                 }
+                Ok(answers)
             }
+            Err(error) => Err(error),
         }
     }
-}
-
-/// The next batch, each task and tenant once; whoever is left over waits for the one after it.
-fn next(group: &Group) -> Option<Vec<Waiting>> {
-    let mut queue = group.queue();
-    let (mut batch, mut later) = (Vec::new(), VecDeque::new());
-    let (mut tasks, mut tenants) = (HashSet::new(), HashSet::new());
-    while batch.len() < boundary::STEPS_MAX {
-        let Some(waiting) = queue.waiting.pop_front() else { break };
-        let task = &waiting.step.tasks[0].task;
-        match tasks.contains(&task.id) || tenants.contains(&task.tenant) {
-            true => later.push_back(waiting),
-            false => {
-                tasks.insert(task.id.clone());
-                tenants.insert(task.tenant.clone());
-                batch.push(waiting);
-            }
-        }
-    }
-    later.append(&mut queue.waiting);
-    queue.waiting = later;
-    if batch.is_empty() {
-        queue.under_way -= 1;
-        return None;
-    }
-    Some(batch)
 }

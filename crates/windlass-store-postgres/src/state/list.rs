@@ -1,79 +1,21 @@
 //! Lists, by keyset: a cursor is the place of the last item, so that what is inserted meanwhile moves
 //! nothing, and a late page costs what the first one does.
 
-use windlass_core::id::{InstanceId, PlanId};
+use windlass_core::id::InstanceId;
 use windlass_core::plan::PlanStatus;
+use windlass_core::port::page::{Place, bad, cursor_of, page, parts};
 use windlass_core::port::state::{Filter, Row};
-use windlass_core::port::{BATCH_MAX, Cursor, PAGE_MAX, Page, PortError};
+use windlass_core::port::{Cursor, Page, PortError};
 use windlass_core::task::status::{Statuses, TaskStatus};
-use windlass_core::time::Ms;
 
 use super::row;
 use crate::cell::{Cells, Stamp, params};
 use crate::pool::{Call, Pool};
 use crate::sql;
 
-pub(crate) fn check_batch(items: usize) -> Result<(), PortError> {
-    match items {
-        0..=BATCH_MAX => Ok(()),
-        _ => Err(PortError::Invalid(format!("{items} items in one call; at most {BATCH_MAX} are allowed"))),
-    }
-}
-
-pub(crate) fn check_limit(limit: u32) -> Result<(), PortError> {
-    match limit {
-        1..=PAGE_MAX => Ok(()),
-        _ => Err(PortError::Invalid(format!("a page of {limit} items; 1 to {PAGE_MAX} are allowed"))),
-    }
-}
-
 /// One more than the page holds, to see whether there is a next one.
 pub(crate) fn with_one_more(limit: u32) -> i64 {
     i64::from(limit) + 1
-}
-
-/// Cuts a list that may hold one more than the page.
-pub(crate) fn page<T>(mut items: Vec<T>, limit: u32, cursor: impl Fn(&T) -> Cursor) -> Page<T> {
-    let more = items.len() > limit as usize;
-    items.truncate(limit as usize);
-    let next = items.last().filter(|_| more).map(cursor);
-    Page { items, next }
-}
-
-/// The parts of a cursor that `list` made: `list.part.part`.
-pub(crate) fn parts<'c, const N: usize>(cursor: &'c Cursor, list: &str) -> Result<[&'c str; N], PortError> {
-    let parts = cursor.0.strip_prefix(list).and_then(|rest| rest.strip_prefix('.'));
-    parts.and_then(|rest| rest.split('.').collect::<Vec<_>>().try_into().ok()).ok_or_else(bad)
-}
-
-pub(crate) fn bad() -> PortError {
-    PortError::Invalid("the cursor was not made by this list; begin again without one".to_owned())
-}
-
-/// Where a page begins: before everything, or after a plan, or after a task.
-struct Place {
-    born: Ms,
-    plan: String,
-    position: i64,
-}
-
-impl Place {
-    fn of(cursor: Option<&Cursor>, list: &str) -> Result<Place, PortError> {
-        let Some(cursor) = cursor else { return Ok(Place { born: Ms::MAX, plan: String::new(), position: -1 }) };
-        let [born, position, plan] = parts::<3>(cursor, list)?;
-        let plan: PlanId = plan.parse().map_err(|_| bad())?;
-        let position: u32 = position.parse().map_err(|_| bad())?;
-        Ok(Place { born: Ms::parse(born).ok_or_else(bad)?, plan: plan.to_string(), position: i64::from(position) })
-    }
-}
-
-fn cursor_of(row: &Row) -> Cursor {
-    Cursor(match row {
-        Row::Plan(row) => format!("plan.{}.0.{}", row.plan.created_at.get(), row.plan.id),
-        Row::Task(row) => format!("task.{}.{}.{}", row.task.created_at.get(), row.task.position, row.task.plan),
-        Row::Instance(row) => format!("instance.{}", row.id),
-        _ => String::new(),
-    })
 }
 
 pub(super) async fn list(

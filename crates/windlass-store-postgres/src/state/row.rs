@@ -1,50 +1,20 @@
 //! Rows as core's values. What people query by has a column of its own; the rest of a task is one
 //! JSON document, `detail`. Nothing is stored in both.
 
-use serde::{Deserialize, Deserializer, Serialize};
 use tokio_postgres::Row;
 use windlass_core::checkpoint::Checkpoint;
 use windlass_core::event::Event;
-use windlass_core::failure::Failure;
 use windlass_core::fence::Fence;
-use windlass_core::json::Json;
 use windlass_core::plan::Plan;
 use windlass_core::port::PortError;
 use windlass_core::port::state::{InstanceRow, LastOp, OpRow, PlanRow, TaskRow, TenantRow};
-use windlass_core::task::{Attempt, Hold, Task};
+use windlass_core::task::Task;
+use windlass_core::task::detail::Detail;
 
 use crate::cell::{Cells, json};
 
-/// What a task is beside its columns.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Detail {
-    stages: u32,
-    completed: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    stage: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    attempt: Option<Attempt>,
-    pass: u32,
-    retries: u32,
-    taken_back: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    hold: Option<Hold>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    failure: Option<Failure>,
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
-    context: Option<Json>,
-}
-
-/// A `null` that was given is a value.
-fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
-    Json::deserialize(from).map(Some)
-}
-
 pub(super) fn detail(task: &Task) -> Result<String, PortError> {
-    let Task { stages, completed, stage, attempt, pass, retries, taken_back, hold, failure, context, .. } =
-        task.clone();
-    json(&Detail { stages, completed, stage, attempt, pass, retries, taken_back, hold, failure, context })
+    json(&task.detail())
 }
 
 /// Reads what `task_columns!` selects.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use windlass_core::id::{InstanceId, PlanId, TaskId};
 use windlass_core::port::state::{Beat, TaskRow};
 use windlass_core::port::{Each, PortError, Refusal};
-use windlass_core::task::status::TaskStatus;
+use windlass_core::step::may_take;
 use windlass_core::time::Ms;
 
 use super::commit::leases_in;
@@ -80,7 +80,7 @@ async fn attempt(
     for id in ids {
         let answer = match rows.get_mut(id) {
             None => Err(Refusal::NotFound(format!("task {id}"))),
-            Some(row) => judge(row, instance, &leases, now).map(|is_new| {
+            Some(row) => may_take(row, instance, &leases, now).map(|is_new| {
                 if is_new {
                     row.task.owner = Some(instance.clone());
                     row.version += 1;
@@ -97,23 +97,6 @@ async fn attempt(
     };
     tx.commit(writes).await?;
     Ok(answers)
-}
-
-/// Whether the task may be taken by name; false if it is this instance's already.
-fn judge(row: &TaskRow, me: &InstanceId, leases: &HashMap<InstanceId, Ms>, now: Ms) -> Result<bool, Refusal> {
-    if let Some(owner) = &row.task.owner {
-        let until = leases.get(owner).copied().unwrap_or(Ms::ZERO);
-        match () {
-            () if owner == me => return Ok(false),
-            () if until > now => return Err(Refusal::Owned { owner: Some(owner.clone()), until }),
-            () => {}
-        }
-    }
-    let status = row.task.status;
-    match row.control.start.is_some() || status == TaskStatus::Pending || status.is_running() {
-        true => Ok(true),
-        false => Err(Refusal::State { status: status.name(), expected: "something to run".to_owned() }),
-    }
 }
 
 pub(super) async fn beat(pool: &Pool, instance: &InstanceId, lease_ms: u64, ahead_ms: i64) -> Result<Beat, PortError> {

@@ -5,9 +5,9 @@ use windlass_core::event::{Event, HISTORY_MAX};
 use windlass_core::id::{OpId, TaskId};
 use windlass_core::port::PortError;
 use windlass_core::port::state::{OpRow, PlanRow, TaskRow};
+use windlass_core::step::{Saved, World};
 
 use super::row;
-use super::world::{Saved, World};
 use crate::cell::{Stamp, json, params, signed, word};
 use crate::pool::Call;
 use crate::sql;

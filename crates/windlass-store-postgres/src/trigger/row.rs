@@ -1,8 +1,5 @@
 //! Triggers as rows: what people query by has a column of its own, and nothing is stored twice but `wake_at`.
 
-use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
-
 use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 use windlass_core::fence::Fence;
@@ -10,20 +7,14 @@ use windlass_core::job::Backoff;
 use windlass_core::json::Json;
 use windlass_core::port::PortError;
 use windlass_core::time::Ms;
-use windlass_core::trigger::schedule::Schedule;
+use windlass_core::trigger::schedule::read;
+use windlass_core::trigger::world::Kept;
 use windlass_core::trigger::{Note, Run, Trigger, TriggerSpec, TriggerStatus};
 
 use super::sql;
 use crate::cell::{Cells, Stamp, json, params, signed};
 use crate::error::corrupt;
 use crate::pool::Call;
-
-/// A trigger, and how many notes there were.
-#[derive(Clone)]
-pub(super) struct Kept {
-    pub(super) trigger: Trigger,
-    pub(super) notes: u64,
-}
 
 /// Reads what `trigger_columns!` selects.
 pub(super) fn trigger(cells: &mut Cells<'_>) -> Result<Kept, PortError> {
@@ -33,7 +24,7 @@ pub(super) fn trigger(cells: &mut Cells<'_>) -> Result<Kept, PortError> {
     let (owner, lease_until) = (cells.parse_or_none()?, cells.at_or_none()?.unwrap_or(Ms::ZERO));
     let (fence, retry_count, held) = (Fence(cells.count()?), cells.count()?, cells.get()?);
     let paused = cells.json_or_none()?;
-    let (schedule, target) = (schedule(cells.get()?)?, cells.json()?);
+    let (schedule, target) = (read(cells.get()?).map_err(|why| corrupt("schedule", why))?, cells.json()?);
     let payload = cells.get::<Option<&str>>()?.map(Json::parse).transpose().map_err(|why| corrupt("payload", why))?;
     let (misfire, recovery, overlap) = (word(cells)?, word(cells)?, word(cells)?);
     let max_retries = cells.count()?;
@@ -45,30 +36,6 @@ pub(super) fn trigger(cells: &mut Cells<'_>) -> Result<Kept, PortError> {
     let run =
         Run { status, trigger_at, try_at, retry_count, held, asked, owner, lease_until, fence, error, made, ended_at };
     Ok(Kept { trigger: Trigger { id, parent, spec, saved_at, paused, run, version }, notes })
-}
-
-/// Schedules that are remembered.
-const KNOWN_MAX: usize = 4_096;
-
-/// Reading a cron expression and finding its zone takes longer than reading all the rest of a trigger, and many triggers
-/// share few of them.
-static KNOWN: LazyLock<Mutex<HashMap<String, Schedule>>> = LazyLock::new(Mutex::default);
-
-fn schedule(text: &str) -> Result<Schedule, PortError> {
-    let parse = || serde_json::from_str(text).map_err(|why| corrupt("schedule", why));
-    if !text.starts_with(r#"{"cron""#) {
-        return parse();
-    }
-    if let Some(known) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(text) {
-        return Ok(known.clone());
-    }
-    let schedule: Schedule = parse()?;
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if known.len() >= KNOWN_MAX {
-        known.clear();
-    }
-    known.insert(text.to_owned(), schedule.clone());
-    Ok(schedule)
 }
 
 /// A policy, which is mostly the default one.

@@ -51,6 +51,28 @@ async fn a_table_that_is_missing_or_spoilt_is_damage_not_an_outage() {
 }
 
 #[tokio::test]
+async fn what_cannot_be_read_harms_only_whoever_asked_for_it() {
+    let schema = schema().await;
+    let store = Postgres::open(&schema.url, &Options::default()).await.unwrap();
+    for name in ["one", "two"] {
+        State::beat(&store, &name.parse().unwrap(), 1_000).await.unwrap();
+    }
+    // No time of ours is before 1970.
+    execute(&schema.url, "UPDATE instance SET up_since = '1000-01-01' WHERE instance_id = 'one'").await;
+    let key = |name: &str| [Key::Instance(name.parse().unwrap())];
+    let (one, two) = (key("one"), key("two"));
+    // Two statements are under way at once; whoever comes then shares the next.
+    let (_, _, bad, good) = tokio::join!(
+        State::load(&store, &two),
+        State::load(&store, &two),
+        State::load(&store, &one),
+        State::load(&store, &two),
+    );
+    assert!(matches!(&bad, Err(PortError::Corrupt(_))), "{bad:?}");
+    assert!(matches!(good.as_deref(), Ok([Some(_)])), "{good:?}");
+}
+
+#[tokio::test]
 async fn whoever_goes_away_leaves_nothing_half_done() {
     let schema = schema().await;
     let store = Postgres::open(&schema.url, &Options { connections: 1, ..Options::default() }).await.unwrap();

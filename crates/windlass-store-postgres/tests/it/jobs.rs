@@ -169,3 +169,31 @@ async fn no_call_reads_the_whole_table() {
     };
     assert_eq!(scans, before, "a statement read the table from end to end; {uses} used an index");
 }
+
+/// The server's statistics say that no job has a key, as they do until the next ANALYZE after the first one had.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_submission_with_a_key_looks_up_its_key_alone() {
+    const CALLS: u128 = 40;
+    let schema = schema().await;
+    let store = open(&schema.url).await;
+    execute(&schema.url, FILL).await;
+    for call in 0..CALLS {
+        let keyed =
+            (0..25).map(|n| NewJob { key: Some(format!("{call}-{n}")), ..new(call * 25 + n) }).map(|job| vec![job]);
+        let groups: Vec<_> = keyed.collect();
+        store.submit(&groups).await.unwrap().into_iter().for_each(|answer| drop(answer.unwrap()));
+    }
+    store.close().await;
+    let reads = "SELECT idx_scan, idx_tup_read FROM pg_stat_user_indexes \
+         WHERE schemaname = current_schema() AND indexrelname = 'async_tasks_key'";
+    let client = client(&schema.url).await;
+    // The sessions report when they end.
+    let (looks, read) = loop {
+        let row = client.query_one(reads, &[]).await.unwrap();
+        let (looks, read): (i64, i64) = (row.get(0), row.get(1));
+        if looks > 0 {
+            break (looks, read);
+        }
+    };
+    assert_eq!((looks, read), (25 * CALLS as i64, 0), "lookups of keys, and entries they found");
+}

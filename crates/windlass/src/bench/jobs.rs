@@ -114,11 +114,12 @@ impl Bench<'_> {
     }
 
     /// What is asked of this store, if anything is.
-    fn at_least(&self, row: Row, [embedded, postgres, redis]: [f64; 3]) -> Row {
+    fn at_least(&self, row: Row, [embedded, postgres, mysql, redis]: [f64; 4]) -> Row {
         let least = match self.url {
             StoreUrl::Memory => return row,
             StoreUrl::Embedded(_) => embedded,
             StoreUrl::Postgres(_) => postgres,
+            StoreUrl::MySql(_) => mysql,
             StoreUrl::Redis(_) => redis,
         };
         let (unit, pass) = (row.unit, row.per_s >= least);

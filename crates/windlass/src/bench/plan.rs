@@ -80,7 +80,7 @@ pub fn run(setup: Setup<'_>, show: &mut dyn FnMut(&Row)) -> anyhow::Result<Vec<R
     let instances = setup.instances.unwrap_or(if is_server { 2 } else { 1 });
     anyhow::ensure!(
         instances == 1 || is_server,
-        "--instances {instances}: {url} is one process's alone; several instances need a server, --store postgres://… or redis://…"
+        "--instances {instances}: {url} is one process's alone; several instances need a server, --store postgres://…, mysql://… or redis://…"
     );
     let run: String = folder.path().to_string_lossy().chars().filter(char::is_ascii_alphanumeric).collect();
     let run = run.to_ascii_lowercase().split_off(run.len().saturating_sub(6));
@@ -282,6 +282,7 @@ impl Bench<'_> {
     fn floor(&self, per_s: f64) -> (&'static str, bool) {
         match self.url {
             StoreUrl::Postgres(_) => ("at least 8,000", per_s >= 8_000.0),
+            StoreUrl::MySql(_) => ("at least 4,000", per_s >= 4_000.0),
             StoreUrl::Redis(_) => ("at least 20,000", per_s >= 20_000.0),
             _ => ("at least 25,000", per_s >= 25_000.0),
         }

@@ -45,7 +45,7 @@ pub fn child(child: &Child, settings: &Settings) -> anyhow::Result<()> {
     let stores = runtime.block_on(open(&StoreUrl::Embedded(child.folder.clone()), settings))?;
     let said = |began: Instant| -> anyhow::Result<()> {
         let millis = began.elapsed().as_secs_f64() * 1000.0;
-        let said = Said { millis, resident_bytes: super::resident_bytes()? };
+        let said = Said { millis, resident_bytes: super::resident_bytes(std::process::id())? };
         println!("{}", serde_json::to_string(&said)?);
         Ok(())
     };

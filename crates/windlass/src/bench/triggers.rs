@@ -191,7 +191,7 @@ impl Bench<'_> {
         let bar_us = match self.url {
             StoreUrl::Memory => return Ok(row),
             StoreUrl::Embedded(_) => 2_000.0,
-            StoreUrl::Postgres(_) | StoreUrl::Redis(_) => 5_000.0,
+            StoreUrl::Postgres(_) | StoreUrl::MySql(_) | StoreUrl::Redis(_) => 5_000.0,
         };
         let Some(least_us) = least_us.filter(|_| stored == self.scale.stored[2]) else { return Ok(row) };
         let pass = row.p50_us <= bar_us && row.p50_us <= 1.5 * least_us;
@@ -258,7 +258,7 @@ impl Bench<'_> {
         anyhow::ensure!(done.load(Ordering::Relaxed) == u64::from(self.scale.fired), "each is fired once");
         let name = format!("{FIRED}, {} stored", self.stored);
         let row = all.row(&name, self.store(), SCHEDULERS, "triggers", took);
-        let row = Row { bench: "triggers", resident_bytes: Some(super::resident_bytes()?), ..row };
+        let row = Row { bench: "triggers", resident_bytes: Some(super::resident_bytes(std::process::id())?), ..row };
         match self.url {
             StoreUrl::Embedded(_) => {
                 let pass = row.per_s >= 20_000.0;

@@ -21,6 +21,8 @@ pub(super) enum Bench {
     Jobs(BenchPlan),
     /// Triggers: what is due among many that are not, claims, claimed and completed.
     Triggers(BenchPlan),
+    /// The HTTP API of a server in a process of its own: jobs, plans, one task among a million, streams, start, size.
+    Http(BenchPlan),
     /// What `bench store` kills.
     #[command(hide = true)]
     Child(bench::reopen::Child),
@@ -97,6 +99,13 @@ pub(super) fn run(what: Bench, output: Output, config: Option<&Path>, settings: 
             let scale = if args.quick { Scale::QUICK } else { Scale::FULL };
             let url = args.store.as_deref().map(str::parse).transpose().context("--store")?;
             let rows = run(url.as_ref(), scale, args.only.as_deref(), settings, &mut show(output))?;
+            Ok(judged(&rows, args.strict))
+        }
+        Bench::Http(args) => {
+            use bench::http::{Scale, Setup, run};
+            let scale = if args.quick { Scale::QUICK } else { Scale::FULL };
+            let setup = Setup { url: args.store.as_deref(), scale, only: args.only.as_deref(), config };
+            let rows = run(setup, &mut show(output))?;
             Ok(judged(&rows, args.strict))
         }
     }

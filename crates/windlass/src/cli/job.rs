@@ -80,6 +80,12 @@ pub(crate) struct Submit {
     /// As long as a job with this key is stored, the same key is the same job.
     #[arg(long = "job-key", value_name = "KEY")]
     job_key: Option<String>,
+    /// Only say whether it would be taken.
+    #[arg(long)]
+    dry_run: bool,
+    /// The same submission under the same key is one job, as long as it is stored.
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
     #[command(flatten)]
     wait: Wait,
 }
@@ -162,7 +168,13 @@ async fn submit(remote: &Remote, args: Submit) -> anyhow::Result<ExitCode> {
         timeout: args.timeout,
         key: args.job_key,
     };
-    let submitted = remote.client.submit_with(&spec, &crate::client::Ask::default()).await?;
+    if args.dry_run {
+        remote.client.check_job(&spec).await?;
+        remote.screen.told(&Json::parse(r#"{"dryRun":true}"#)?, "dry run: it would be submitted");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let ask = crate::client::Ask { key: args.idempotency_key, ..crate::client::Ask::default() };
+    let submitted = remote.client.submit_with(&spec, &ask).await?;
     if submitted.existing {
         note("it was there before, under the same key");
     }

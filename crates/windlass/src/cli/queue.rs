@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use windlass_core::id::QueueName;
 
+use super::limits::{self, Bounds};
 use super::ops::{Limit, Operation};
 use super::remote::Remote;
 use super::show::{at, maybe};
-use crate::client::SetLimits;
 
 #[derive(Subcommand)]
 pub(crate) enum Queue {
@@ -22,28 +22,13 @@ pub(crate) enum Queue {
 pub(crate) struct Limits {
     /// The queue.
     queue: QueueName,
-    /// Jobs that run at once, at most; `none` is no bound.
-    #[arg(long, value_name = "N", value_parser = bound)]
-    running: Option<Bound>,
-    /// Jobs that wait, at most: further ones are refused; `none` is no bound.
-    #[arg(long, value_name = "N", value_parser = bound)]
-    waiting: Option<Bound>,
+    #[command(flatten)]
+    bounds: Bounds,
     /// Whether nothing of it is claimed.
     #[arg(long, value_name = "YES", value_parser = clap::value_parser!(bool))]
     hold: Option<bool>,
     #[command(flatten)]
     operation: Operation,
-}
-
-/// A number, or none.
-#[derive(Clone, Copy)]
-struct Bound(Option<u32>);
-
-fn bound(text: &str) -> Result<Bound, String> {
-    match text {
-        "none" => Ok(Bound(None)),
-        _ => text.parse().map(|n| Bound(Some(n))).map_err(|_| "expected a whole number or none".to_owned()),
-    }
 }
 
 pub(super) async fn run(remote: &Remote, what: Queue) -> anyhow::Result<ExitCode> {
@@ -59,30 +44,15 @@ pub(super) async fn run(remote: &Remote, what: Queue) -> anyhow::Result<ExitCode
             });
         }
         Queue::Limits(args) => {
-            let now = client.limits(&args.queue).await?;
-            if args.running.is_none() && args.waiting.is_none() && args.hold.is_none() {
-                screen.one(&now, |limits| {
-                    let none = || "no bound".to_owned();
-                    vec![
-                        ("queue", args.queue.to_string()),
-                        ("running", limits.running.map_or_else(none, |n| n.to_string())),
-                        ("waiting", limits.waiting.map_or_else(none, |n| n.to_string())),
-                        (
-                            "held",
-                            maybe(limits.held.as_ref().map(|held| format!("by {} since {}", held.by, at(held.at)))),
-                        ),
-                    ]
-                });
+            if args.bounds.is_empty() && args.hold.is_none() {
+                let now = client.limits(&args.queue).await?;
+                limits::show(remote, "queue", args.queue.as_str(), &now);
                 return Ok(ExitCode::SUCCESS);
             }
-            // What is not said stays as it is.
-            let limits = SetLimits {
-                running: args.running.map_or(now.running, |Bound(n)| n),
-                waiting: args.waiting.map_or(now.waiting, |Bound(n)| n),
-                hold: args.hold.unwrap_or(now.held.is_some()),
-            };
-            let answer = client.set_limits(&args.queue, &limits, &args.operation.ask()).await?;
-            screen.told(&answer.json, &format!("the limits of queue {} are set", args.queue));
+            let ask = args.operation.ask();
+            let answer = client.set_limits(&args.queue, &args.bounds.set(args.hold), &ask).await?;
+            let word = if ask.dry_run { "would be" } else { "are" };
+            screen.told(&answer.json, &format!("the limits of queue {} {word} set", args.queue));
         }
     }
     Ok(ExitCode::SUCCESS)

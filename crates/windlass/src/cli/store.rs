@@ -27,7 +27,7 @@ pub(crate) enum Schema {
     /// Print the SQL that makes the tables.
     Dump {
         /// Which kind of store.
-        #[arg(default_value = "postgres", value_parser = ["postgres"])]
+        #[arg(default_value = "postgres", value_parser = ["postgres", "mysql"])]
         kind: String,
     },
 }
@@ -71,6 +71,7 @@ pub(super) async fn migrate(which: &Store, mut settings: Settings) -> anyhow::Re
     let url = which.url(&settings)?;
     let before = pending(&url).await?;
     settings.postgres.migrate = true;
+    settings.mysql.migrate = true;
     drop(open(&url, &settings).await?);
     for (number, name) in &before {
         say(&format!("applied {number} {name}"));
@@ -80,8 +81,12 @@ pub(super) async fn migrate(which: &Store, mut settings: Settings) -> anyhow::Re
 }
 
 pub(super) fn schema(what: &Schema) -> ExitCode {
-    let Schema::Dump { kind: _ } = what;
-    say(windlass_store_postgres::schema().trim_end());
+    let Schema::Dump { kind } = what;
+    let sql = match kind.as_str() {
+        "mysql" => windlass_store_mysql::schema(),
+        _ => windlass_store_postgres::schema(),
+    };
+    say(sql.trim_end());
     ExitCode::SUCCESS
 }
 

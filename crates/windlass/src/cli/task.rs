@@ -17,6 +17,9 @@ use super::show::{at, maybe};
 use super::{exit, note};
 use crate::client::{RetryFrom, TaskVerb, Which, view};
 
+/// How long the server is asked to wait in one call.
+const WAIT: Duration = Duration::from_secs(30);
+
 #[derive(Subcommand)]
 pub(crate) enum Task {
     /// One task: where it stands, what holds it, what went wrong.
@@ -201,11 +204,12 @@ async fn steer(remote: &Remote, verb: &TaskVerb, args: Steer) -> anyhow::Result<
     }
 }
 
-/// Looks until the task rests. There is no call that waits for a task: one that was asked to begin may still wait for room.
+/// Waits until the task rests: the server answers then, or when it has waited as long as it lets anybody wait.
 async fn wait(remote: &Remote, which: &Which, limit: Duration) -> anyhow::Result<ExitCode> {
     let end = tokio::time::Instant::now() + limit;
     loop {
-        let task = remote.client.task(which).await?;
+        let left = end.saturating_duration_since(tokio::time::Instant::now());
+        let task = remote.client.wait_task(which, left.min(WAIT)).await?;
         let control: serde_json::Value = task.json.to().unwrap_or_default();
         let asked = control.pointer("/control/start").is_some_and(|start| !start.is_null());
         let moves = matches!(task.status, TaskStatus::Pending | TaskStatus::Running | TaskStatus::RollingBack);
@@ -225,6 +229,5 @@ async fn wait(remote: &Remote, which: &Which, limit: Duration) -> anyhow::Result
             note(&format!("{which}: the time is over; it goes on"));
             return Ok(exit::TIME_OVER.into());
         }
-        tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }

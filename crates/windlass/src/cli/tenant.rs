@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use windlass_core::id::TenantId;
 
+use super::limits::{self, Bounds};
 use super::ops::Operation;
 use super::remote::Remote;
 
@@ -14,6 +15,18 @@ pub(crate) enum Tenant {
     Freeze(Steer),
     /// It may move again. What the freeze paused stays paused until it is resumed.
     Unfreeze(Steer),
+    /// Show what bounds a tenant's jobs, in all queues; with an option, set it.
+    Limits(Limits),
+}
+
+#[derive(Args)]
+pub(crate) struct Limits {
+    /// The tenant.
+    tenant: TenantId,
+    #[command(flatten)]
+    bounds: Bounds,
+    #[command(flatten)]
+    operation: Operation,
 }
 
 #[derive(Args)]
@@ -28,6 +41,7 @@ pub(super) async fn run(remote: &Remote, what: Tenant) -> anyhow::Result<ExitCod
     let (args, frozen) = match what {
         Tenant::Freeze(args) => (args, true),
         Tenant::Unfreeze(args) => (args, false),
+        Tenant::Limits(args) => return bound(remote, &args).await,
     };
     let (tenant, ask) = (&args.tenant, args.operation.ask());
     let before = match frozen {
@@ -41,5 +55,18 @@ pub(super) async fn run(remote: &Remote, what: Tenant) -> anyhow::Result<ExitCod
         (false, false) => format!("tenant {tenant} is {word}"),
     };
     remote.screen.told(&before.json, &text);
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn bound(remote: &Remote, args: &Limits) -> anyhow::Result<ExitCode> {
+    let Limits { tenant, bounds, operation } = args;
+    if bounds.is_empty() {
+        limits::show(remote, "tenant", tenant.as_str(), &remote.client.tenant_limits(tenant).await?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let ask = operation.ask();
+    let answer = remote.client.set_tenant_limits(tenant, &bounds.set(None), &ask).await?;
+    let word = if ask.dry_run { "would be" } else { "are" };
+    remote.screen.told(&answer.json, &format!("the limits of tenant {tenant} {word} set"));
     Ok(ExitCode::SUCCESS)
 }

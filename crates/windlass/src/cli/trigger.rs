@@ -89,7 +89,7 @@ pub(crate) struct Create {
     /// The job's payload, as JSON.
     #[arg(long, value_name = "JSON", requires = "queue")]
     payload: Option<String>,
-    /// Create and start the plan of this file.
+    /// Create and start the plan of this file: YAML, TOML or JSON.
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
     /// For whom.
@@ -185,12 +185,9 @@ fn spec(args: &Create) -> anyhow::Result<TriggerSpec> {
         (Some(queue), _) => serde_json::json!({ "job": { "queue": queue } }),
         (None, Some(file)) => {
             let (text, format) = check::read(file)?;
-            let plan = windlass_core::plan::file::parse(&text, format);
-            if let Err(problems) = plan {
-                anyhow::bail!("{} is not a valid plan:\n{problems}", file.display());
-            }
-            let json = Json::parse(&text).ok().filter(|_| format == windlass_core::plan::file::Format::Json);
-            let json = json.context("a trigger keeps its plan as JSON: write the file as .json")?;
+            // A trigger keeps its plan as JSON, whatever it was written in.
+            let json = windlass_core::plan::file::to_json(&text, format)
+                .map_err(|problems| anyhow::anyhow!("{} is not a valid plan:\n{problems}", file.display()))?;
             serde_json::json!({ "plan": json })
         }
         (None, None) => {

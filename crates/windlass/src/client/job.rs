@@ -95,15 +95,18 @@ pub struct Bulk {
     pub more: bool,
 }
 
-/// What is to bound a queue.
+/// What is to bound a queue, or a tenant's jobs. What is not given stays as it is; `Some(None)` takes a bound away.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct SetLimits {
     /// Jobs that run at once, at most.
-    pub running: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<Option<u32>>,
     /// Jobs that wait, at most: further ones are refused.
-    pub waiting: Option<u32>,
-    /// Nothing of it is claimed until this is lifted.
-    pub hold: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Option<u32>>,
+    /// Nothing of it is claimed until this is lifted. A tenant is held by freezing it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold: Option<bool>,
 }
 
 /// Everything a worker has to say at one moment, in one call.
@@ -209,6 +212,12 @@ impl Client {
         self.call(call.json(job)?).await
     }
 
+    /// Whether a job would be taken, without submitting it.
+    pub async fn check_job(&self, job: &JobSpec) -> Result<(), Error> {
+        let call = Call::bare(Method::POST, "v1/jobs").flag("dryRun", true);
+        self.call::<Json>(call.json(job)?).await.map(drop)
+    }
+
     /// Submits up to 1,000 jobs, all or none.
     pub async fn submit_all(&self, jobs: &[JobSpec]) -> Result<Vec<JobHandle>, Error> {
         let call = Call::write(Method::POST, "v1/jobs", None).json(jobs)?;
@@ -272,14 +281,34 @@ impl Client {
         self.call(Call::get(format!("v1/queues/{queue}/limits"))).await
     }
 
-    /// Bounds a queue: what is not given is not bounded. A queue on hold gives out nothing.
-    pub async fn set_limits(&self, queue: &QueueName, limits: &SetLimits, ask: &Ask) -> Result<Answer<Json>, Error> {
+    /// Bounds a queue. One on hold gives out nothing.
+    pub async fn set_limits(
+        &self,
+        queue: &QueueName,
+        limits: &SetLimits,
+        ask: &Ask,
+    ) -> Result<Answer<view::Limits>, Error> {
         self.operation(Method::PUT, format!("v1/queues/{queue}/limits"), ask, limits).await
+    }
+
+    /// What bounds a tenant's jobs, in all queues.
+    pub async fn tenant_limits(&self, tenant: &TenantId) -> Result<Answer<view::Limits>, Error> {
+        self.call(Call::get(format!("v1/tenants/{tenant}/limits"))).await
+    }
+
+    /// Bounds a tenant's jobs, in all queues.
+    pub async fn set_tenant_limits(
+        &self,
+        tenant: &TenantId,
+        limits: &SetLimits,
+        ask: &Ask,
+    ) -> Result<Answer<view::Limits>, Error> {
+        self.operation(Method::PUT, format!("v1/tenants/{tenant}/limits"), ask, limits).await
     }
 
     /// Says what ended and what goes on, and claims what there is room for.
     pub async fn claim(&self, claim: &Claim, wait: Duration) -> Result<Claimed, Error> {
-        let call = Call::write(Method::POST, "v1/claim", None).patient(wait);
+        let call = Call::bare(Method::POST, "v1/claim").patient(wait);
         Ok(self.call(call.json(claim)?).await?.view)
     }
 }

@@ -41,6 +41,11 @@ impl Call {
         Call { method, key: Some(key), ..Call::get(path) }
     }
 
+    /// One that has a body and takes no key.
+    pub(super) fn bare(method: Method, path: impl Into<String>) -> Call {
+        Call { method, ..Call::get(path) }
+    }
+
     pub(super) fn with(mut self, name: &'static str, value: Option<impl ToString>) -> Call {
         self.query.extend(value.map(|value| (name, value.to_string())));
         self

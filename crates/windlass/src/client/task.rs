@@ -1,5 +1,7 @@
 //! Tasks: steer, ask; by their own id or by their tenant's.
 
+use std::time::Duration;
+
 use reqwest::Method;
 use serde::Serialize;
 use serde::ser::SerializeMap as _;
@@ -148,6 +150,11 @@ impl Client {
     /// A task as it stands.
     pub async fn task(&self, which: &Which) -> Result<Answer<view::Task>, Error> {
         self.call(Call::get(which.path())).await
+    }
+
+    /// A task when nothing of it moves any more without a person, or when the wait is over (60 seconds at most).
+    pub async fn wait_task(&self, which: &Which, wait: Duration) -> Result<Answer<view::Task>, Error> {
+        self.call(Call::get(which.path()).waiting(wait)).await
     }
 
     /// A page of tasks.

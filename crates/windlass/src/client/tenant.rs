@@ -27,6 +27,11 @@ impl Client {
         self.call(Call::get(format!("v1/tenants/{tenant}/lock"))).await
     }
 
+    /// A page of instances, by id: those that run, and those that are gone and not yet forgotten.
+    pub async fn instances(&self, limit: Option<u32>, after: Option<&str>) -> Result<Page<view::Instance>, Error> {
+        self.page(Call::get("v1/instances").with("limit", limit).with("after", after)).await
+    }
+
     /// A page of tenants that are held or frozen, by id.
     pub async fn locks(&self, limit: Option<u32>, after: Option<&str>) -> Result<Page<view::Tenant>, Error> {
         self.page(Call::get("v1/locks").with("limit", limit).with("after", after)).await

@@ -57,7 +57,7 @@ impl Client {
             schedule: &'a Schedule,
             n: u32,
         }
-        let call = Call::write(Method::POST, "v1/triggers/preview", None).json(&Body { schedule, n })?;
+        let call = Call::bare(Method::POST, "v1/triggers/preview").json(&Body { schedule, n })?;
         let page: Page<view::Moment> = self.page(call).await?;
         Ok(page.items.into_iter().map(|moment| moment.view.0).collect())
     }

@@ -385,6 +385,19 @@ pub struct Limits {
     pub held: Option<Freeze>,
 }
 
+/// A running server, or one that is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Instance {
+    /// Which.
+    pub id: InstanceId,
+    /// Up since.
+    #[serde(deserialize_with = "moment")]
+    pub since: Ms,
+    /// Until when its lease runs; past, if it is gone.
+    #[serde(deserialize_with = "moment")]
+    pub until: Ms,
+}
+
 /// A job that was submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Submitted {

@@ -21,6 +21,7 @@ impl Default for Server {
             body_mib: (limits.body_bytes >> 20) as u64,
             head_ms: ms(limits.head),
             body_ms: ms(limits.body),
+            write_ms: ms(limits.write),
             streams_max: limits.streams as u64,
             waits_max: limits.waits as u64,
         }
@@ -35,6 +36,7 @@ impl Server {
         environment.number("WINDLASS_SERVER_BODY_MIB", &mut self.body_mib)?;
         environment.number("WINDLASS_SERVER_HEAD_MS", &mut self.head_ms)?;
         environment.number("WINDLASS_SERVER_BODY_MS", &mut self.body_ms)?;
+        environment.number("WINDLASS_SERVER_WRITE_MS", &mut self.write_ms)?;
         environment.number("WINDLASS_SERVER_STREAMS_MAX", &mut self.streams_max)?;
         environment.number("WINDLASS_SERVER_WAITS_MAX", &mut self.waits_max)
     }
@@ -45,6 +47,7 @@ impl Server {
         within("[server] body_mib", self.body_mib, 1..=256, "")?;
         within("[server] head_ms", self.head_ms, 100..=600_000, "")?;
         within("[server] body_ms", self.body_ms, 100..=600_000, "")?;
+        within("[server] write_ms", self.write_ms, 100..=600_000, "")?;
         within("[server] streams_max", self.streams_max, 0..=65_536, "")?;
         within("[server] waits_max", self.waits_max, 0..=65_536, "")
     }
@@ -72,6 +75,7 @@ impl Server {
             body_bytes: size(self.body_mib) << 20,
             head: Duration::from_millis(self.head_ms),
             body: Duration::from_millis(self.body_ms),
+            write: Duration::from_millis(self.write_ms),
             streams: size(self.streams_max),
             waits: size(self.waits_max),
             ..Limits::default()

@@ -148,11 +148,58 @@ fn each_row_of_bench_jobs_is_one_object_with_the_promised_fields() {
 }
 
 #[test]
+fn each_row_of_bench_http_is_one_object_with_the_promised_fields() {
+    let output = windlass(&["bench", "http", "--quick", "-o", "json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let out = text(&output.stdout);
+    let rows: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let workloads: Vec<_> = rows.iter().map(|row| row["workload"].as_str().unwrap()).collect();
+    assert_eq!(
+        workloads,
+        [
+            "limit: raw batch of 1",
+            "jobs one by one",
+            "jobs by 100",
+            "plans of 10 x 3",
+            "store 2000 tasks",
+            "start, 2000 stored",
+            "task by tenant, 2000 stored",
+            "event to streams",
+            "idle memory",
+            "executable"
+        ]
+    );
+    for row in &rows {
+        assert_eq!(row["bench"], "http", "{row}");
+        let workload = row["workload"].as_str().unwrap();
+        let counted = !["idle memory", "executable"].contains(&workload);
+        assert_eq!(row["per_s"].as_f64().is_some_and(|n| n > 0.0), counted, "{row}");
+        let judged = !["limit: raw batch of 1", "plans of 10 x 3", "store 2000 tasks"].contains(&workload);
+        assert_eq!((row["bar"].is_string(), row["pass"].is_boolean()), (judged, judged), "{row}");
+    }
+    assert!(rows[8]["resident_bytes"].as_u64().unwrap() > 0 && rows[9]["disk_bytes"].as_u64().unwrap() > 0);
+    assert!(text(&output.stderr).contains(" of 7 bars passed"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn bench_http_uses_the_store_it_is_given() {
+    let output = windlass(&["bench", "http", "--quick", "--store", "memory:", "--only", "one by one", "-o", "json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let out = text(&output.stdout);
+    assert_eq!(out.lines().count(), 2, "the machine's limit and one workload: {out}");
+    assert!(out.contains(r#""workload":"jobs one by one","store":"memory""#) && !out.contains("bar"), "{out}");
+    let unknown = windlass(&["bench", "http", "--quick", "--store", "nowhere"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(text(&unknown.stderr).contains("--store: WL-4012"), "{}", text(&unknown.stderr));
+}
+
+#[test]
 fn the_help_of_a_bench_names_every_option() {
     for (bench, options) in [
         ("store", vec!["--folder", "--quick", "--tasks", "--only", "--strict", "--output", "--config"]),
         ("plan", vec!["--store", "--quick", "--only", "--instances", "--strict", "--output", "--config"]),
         ("jobs", vec!["--store", "--quick", "--only", "--strict", "--output", "--config"]),
+        ("http", vec!["--store", "--quick", "--only", "--strict", "--output", "--config"]),
     ] {
         let output = windlass(&["bench", bench, "-h"]);
         let help = text(&output.stdout);

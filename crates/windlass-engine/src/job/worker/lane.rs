@@ -75,19 +75,23 @@ pub(super) fn places(lanes: Vec<Lane>) -> Result<Vec<Place>, Error> {
         return Err(Error::Invalid(format!("a worker has one handler for a queue; {} has two", twice.queue)));
     }
     // It speaks of all of them in one call.
-    let all: u64 = lanes.iter().map(|lane| u64::from(lane.concurrency.max(1)) + u64::from(lane.prefetch)).sum();
-    if all > BATCH_MAX as u64 {
+    let all: u64 = lanes.iter().map(|lane| u64::from(lane.concurrency.max(1))).sum();
+    let Some(left) = (BATCH_MAX as u64).checked_sub(all) else {
         return Err(Error::Invalid(format!(
-            "a worker has at most {BATCH_MAX} jobs at once, running and claimed ahead; this one would have {all}"
+            "a worker has at most {BATCH_MAX} jobs at once; this one would have {all}"
         )));
-    }
-    let place = |lane: Lane| Place {
-        ahead: lane.prefetch.min(lane.concurrency.max(1)),
-        slow: false,
-        lane: Lane { concurrency: lane.concurrency.max(1), ..lane },
-        waiting: VecDeque::new(),
-        running: 0,
-        look: true,
+    };
+    let share = u32::try_from(left / lanes.len() as u64).unwrap_or(u32::MAX);
+    let place = |lane: Lane| {
+        let (concurrency, prefetch) = (lane.concurrency.max(1), lane.prefetch.min(share));
+        Place {
+            ahead: prefetch.min(concurrency),
+            slow: false,
+            lane: Lane { concurrency, prefetch, ..lane },
+            waiting: VecDeque::new(),
+            running: 0,
+            look: true,
+        }
     };
     Ok(lanes.into_iter().map(place).collect())
 }

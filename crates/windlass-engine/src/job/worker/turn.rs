@@ -86,27 +86,33 @@ impl Loop {
     /// delivered again when its lease is over.
     async fn away(&mut self, turn: Turn, error: &PortError) {
         tracing::warn!(worker = %self.id, %error, "the store of jobs does not answer");
+        // If it was heard, when it was is not known here: who waits for it reads it.
+        let told = turn.settle.iter().filter_map(|(delivery, _)| self.waited_for.remove(&delivery.job));
+        let left = told.map(|job| job.id).collect();
+        self.leave(left);
         self.settle.splice(0..0, turn.settle);
         tokio::time::sleep(Duration::from_millis(self.queues.0.options.poll_ms)).await;
     }
 
     fn turned(&mut self, turn: &Turn, turned: Turned) {
         self.endings();
+        let mut left = Vec::new();
         for ((delivery, outcome), answer) in turn.settle.iter().zip(&turned.settled) {
-            let job = self.waited_for.remove(&delivery.job);
-            match answer {
-                Ok(JobStatus::Completed) => {
-                    // Who waits here is told now, and does not have to read it.
-                    let job =
-                        job.and_then(|job| settle(job, delivery.fence, outcome.clone(), turned.at).ok().flatten());
-                    job.into_iter().for_each(|job| self.queues.0.waiting.completed(job));
-                }
-                Ok(_) => {}
-                Err(why) => {
-                    tracing::warn!(job = %delivery.job, %why, "the answer came too late and was not taken");
-                }
+            if let Err(why) = answer {
+                tracing::warn!(job = %delivery.job, %why, "the answer came too late and was not taken");
+            }
+            let Some(job) = self.waited_for.remove(&delivery.job) else { continue };
+            let ended = match answer {
+                Ok(JobStatus::Completed) => settle(job, delivery.fence, outcome.clone(), turned.at).ok().flatten(),
+                _ => None,
+            };
+            // Who waits here for a job that was completed is told now, and does not have to read it.
+            match ended {
+                Some(job) => self.queues.0.waiting.completed(job),
+                None => left.push(delivery.job),
             }
         }
+        self.leave(left);
         for (delivery, answer) in turn.beat.iter().zip(turned.beaten) {
             match answer {
                 Ok(beaten) if beaten.cancel => self.cancel(delivery.job),

@@ -126,7 +126,7 @@ async fn ten_thousand_who_wait_for_one_job_cost_two_looks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_finished_job_is_read_once() {
+async fn finished_jobs_are_read_once_at_most() {
     let yard = Yard::new(options());
     let first = yard.queues.submit(yard.job()).await.unwrap();
     pass(1).await;
@@ -138,7 +138,7 @@ async fn each_finished_job_is_read_once() {
     }
     assert_eq!(first.await.unwrap(), json("1"));
     let reads = yard.port.loads() - before;
-    assert!(reads <= 2_001, "{reads} reads for 2,001 jobs");
+    assert!(reads <= 1, "{reads} reads for 2,001 jobs that were done here");
 }
 
 #[tokio::test(start_paused = true)]

@@ -175,3 +175,40 @@ async fn a_url_is_called_with_key_and_fence_and_an_error_counts() {
     assert_ne!(bad[0].header("windlass-fence"), bad[1].header("windlass-fence"));
     assert!(hall.get("bad").await.run.error.unwrap().contains("500"));
 }
+
+#[tokio::test]
+async fn a_secret_header_is_looked_up_when_it_fires_and_is_nowhere_else() {
+    let server = Server::start(|asked| match asked.line().contains("/good") {
+        true => "HTTP/1.1 204 No Content\r\n\r\n".to_owned(),
+        false => "HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n".to_owned(),
+    })
+    .await;
+    let hall = Hall::new();
+    let desk = hall.desk().await;
+    let call = |path: &str, secret: &str| {
+        let (at, url) = (hall.now().minus(1), server.url(path));
+        let headers = format!(r#"{{"authorization": {{"secret": "{secret}"}}, "x-team": "ops"}}"#);
+        let http = format!(r#"{{"http": {{"url": "{url}", "headers": {headers}}}}}"#);
+        format!(r#"{{"schedule": {{"at": "{at}"}}, "target": {http}, "maxRetries": 0}}"#)
+    };
+    desk.save("good", &call("/good", "HOOK")).await;
+    desk.save("bad", &call("/bad/tungsten-tango", "HOOK")).await;
+    desk.save("unknown", &call("/good", "NO_SUCH")).await;
+    until("all are over", async || {
+        hall.status("good").await == TriggerStatus::Completed
+            && hall.status("bad").await == TriggerStatus::Dead
+            && hall.status("unknown").await == TriggerStatus::Dead
+    })
+    .await;
+    let asked = server.asked();
+    assert_eq!(asked.len(), 2, "what is not known is not sent");
+    assert!(asked.iter().all(|asked| asked.header("authorization") == Some("Bearer tungsten-tango")));
+    assert!(asked.iter().all(|asked| asked.header("x-team") == Some("ops")));
+    for id in ["good", "unknown"] {
+        let stored = serde_json::to_string(&hall.get(id).await).unwrap() + &format!("{:?}", hall.notes(id).await);
+        assert!(stored.contains("secret") && !stored.contains("tungsten"), "{stored}");
+    }
+    let bad = hall.get("bad").await.run.error.unwrap();
+    assert!(bad.contains("500") && bad.contains("***") && !bad.contains("tungsten"), "{bad}");
+    assert!(hall.get("unknown").await.run.error.unwrap().contains("WL-5002"));
+}

@@ -7,15 +7,17 @@ use serde::Serialize;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::SendTimeoutError;
 use windlass_core::event;
 use windlass_core::port::PAGE_MAX;
 use windlass_core::port::state::{Filter, Row};
 use windlass_core::time::Ms;
 use windlass_engine::bus::News;
 
+use super::About;
 use super::position::{Missed, Position};
-use super::{About, PATIENCE};
 use crate::call::Call;
+use crate::metrics::count;
 use crate::schema::Time;
 use crate::view::event::Event;
 
@@ -191,6 +193,13 @@ impl Feed {
     }
 
     async fn write(&self, frame: String) -> Result<(), Gone> {
-        self.to.send_timeout(frame.into(), PATIENCE).await.map_err(|_| Gone)
+        match self.to.send_timeout(frame.into(), self.call.shared.limits.write).await {
+            Ok(()) => Ok(()),
+            Err(SendTimeoutError::Closed(_)) => Err(Gone),
+            Err(SendTimeoutError::Timeout(_)) => {
+                count(&self.call.shared.metrics.slow_streams, 1);
+                Err(Gone)
+            }
+        }
     }
 }

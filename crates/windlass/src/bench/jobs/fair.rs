@@ -38,7 +38,7 @@ impl Bench<'_> {
             timer.add(call, u64::from(FEW));
         }
         let row = timer.row(MANY, self.store(), 1, "jobs", began.elapsed());
-        let row = Row { bench: "jobs", resident_bytes: Some(resident_bytes()?), ..row };
+        let row = Row { bench: "jobs", resident_bytes: Some(resident_bytes(std::process::id())?), ..row };
         let row = row.judged(format!("all ten within 1 claim of 100; {slowest} needed"), slowest <= 1);
         drop((worker, jobs));
         match self.url {
@@ -57,7 +57,7 @@ impl Bench<'_> {
         anyhow::ensure!(claimed.len() == 100, "{} of 100 were claimed", claimed.len());
         let name = format!("reopen with {}", self.scale.many);
         let row = timer.row(&name, self.store(), 1, "opens", began.elapsed());
-        Ok(Row { bench: "jobs", resident_bytes: Some(resident_bytes()?), ..row })
+        Ok(Row { bench: "jobs", resident_bytes: Some(resident_bytes(std::process::id())?), ..row })
     }
 
     /// The same burn-down with nothing in the way, and with very many jobs of two tenants that run as many as they may.

@@ -71,3 +71,8 @@ impl Worker {
         Ok((settled, turned.claimed))
     }
 }
+
+/// What an instance draws its ids from: several share one server, in one run and from run to run.
+pub(super) fn seed() -> u64 {
+    uuid::Uuid::new_v4().as_u64_pair().0
+}

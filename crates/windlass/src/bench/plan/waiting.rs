@@ -72,7 +72,7 @@ async fn settled() -> anyhow::Result<u64> {
             thread.await?;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
-        least = least.min(resident_bytes()?);
+        least = least.min(resident_bytes(std::process::id())?);
     }
     Ok(least)
 }

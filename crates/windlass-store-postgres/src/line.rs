@@ -10,10 +10,12 @@ use windlass_core::port::PortError;
 use crate::Inner;
 
 /// Statements under way at a time: one is executed while another is being made durable.
-const UNDER_WAY_MAX: usize = 2;
+pub(crate) const UNDER_WAY_MAX: usize = 2;
 
 /// What can be done for many at once.
 pub(crate) trait Work: Send + Sized + 'static {
+    /// Whether it counts among what is written together.
+    const WRITES: bool = true;
     /// What one caller gets.
     type Answer: Send + 'static;
     /// What a batch holds already.
@@ -23,6 +25,11 @@ pub(crate) trait Work: Send + Sized + 'static {
 
     /// Joins a batch, unless it is full or holds something that must come first.
     fn join(&self, batch: &mut Self::Batch) -> bool;
+
+    /// Whether it goes before whoever waits.
+    fn is_urgent(&self) -> bool {
+        false
+    }
 
     /// Does all of it; an answer for each, in order.
     fn run(
@@ -82,11 +89,14 @@ impl<W: Work> Line<W> {
 }
 
 /// Does `work` together with whoever else is there.
-pub(super) async fn carry<W: Work>(inner: &Arc<Inner>, work: W) -> Result<W::Answer, PortError> {
+pub(crate) async fn carry<W: Work>(inner: &Arc<Inner>, work: W) -> Result<W::Answer, PortError> {
     let (reply, replied) = oneshot::channel();
     let starts = {
         let mut queue = W::line(inner).queue();
-        queue.waiting.push_back(Waiting { work, reply });
+        match work.is_urgent() {
+            true => queue.waiting.push_front(Waiting { work, reply }),
+            false => queue.waiting.push_back(Waiting { work, reply }),
+        }
         let starts = queue.under_way < UNDER_WAY_MAX;
         queue.under_way += usize::from(starts);
         starts
@@ -100,6 +110,9 @@ pub(super) async fn carry<W: Work>(inner: &Arc<Inner>, work: W) -> Result<W::Ans
 /// Carries batches until nobody waits.
 async fn carrier<W: Work>(inner: Arc<Inner>) {
     while let Some((mut works, replies)) = W::line(&inner).next() {
+        if W::WRITES {
+            inner.batches.add(works.len());
+        }
         match W::run(&inner, &mut works).await {
             Ok(answers) => {
                 for (reply, answer) in replies.into_iter().zip(answers) {

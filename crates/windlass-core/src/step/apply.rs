@@ -2,12 +2,10 @@
 
 use std::collections::HashSet;
 
-use windlass_core::event::Event;
-use windlass_core::id::{PlanId, TaskId};
-use windlass_core::port::state::{
-    CheckpointPut, LastOp, OpRow, PlanPut, PlanRow, Step, Stepped, TaskPut, TaskRow, Writer,
-};
-use windlass_core::task::Control;
+use crate::event::Event;
+use crate::id::{PlanId, TaskId};
+use crate::port::state::{CheckpointPut, LastOp, OpRow, PlanPut, PlanRow, Step, Stepped, TaskPut, TaskRow, Writer};
+use crate::task::Control;
 
 use super::judge::subject_task;
 use super::world::{OpEntry, PlanEntry, Saved, TaskEntry, World};
@@ -155,7 +153,7 @@ fn put_checkpoint(entry: &mut TaskEntry, put: &CheckpointPut) {
 
 /// Whether somebody may be waiting for this: work became ready, a slot is free. (A new task and what is
 /// asked always wake.)
-fn wakes(old: &TaskRow, new: &windlass_core::task::Task) -> bool {
+fn wakes(old: &TaskRow, new: &crate::task::Task) -> bool {
     let ready = new.readiness(&Control::default()).is_some() && old.task.readiness(&old.control).is_none();
     let freed = old.task.takes_slot() && !new.takes_slot();
     ready || freed

@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use windlass_core::fence::Fence;
-use windlass_core::id::{PlanId, TaskId};
-use windlass_core::port::Refusal;
-use windlass_core::port::state::{Ask, CheckpointPut, OpRow, PlanPut, Step, Stepped, TaskPut, TaskRow, Writer};
-use windlass_core::task::{Control, Request, Task};
-use windlass_core::time::Ms;
+use crate::fence::Fence;
+use crate::id::{PlanId, TaskId};
+use crate::port::Refusal;
+use crate::port::state::{Ask, CheckpointPut, OpRow, PlanPut, Step, Stepped, TaskPut, TaskRow, Writer};
+use crate::task::{Control, Request, Task};
+use crate::time::Ms;
 
 use super::world::World;
 
@@ -20,8 +20,8 @@ pub(super) fn subject_task(step: &Step) -> Option<&TaskId> {
 }
 
 impl World {
-    /// Judges a step and writes it into the world.
-    pub(super) fn commit(&mut self, step: &Step) -> Result<Stepped, Refusal> {
+    /// Judges a step and writes it into the world: whole, or not at all.
+    pub fn commit(&mut self, step: &Step) -> Result<Stepped, Refusal> {
         step.check()?;
         if let Some(before) = self.repeat(step)? {
             return Ok(before);

@@ -1,0 +1,176 @@
+//! Commits: what concurrent callers want is locked and read in one trip, judged here by the core's rules, and written with its
+//! COMMIT in a second one.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use mysql_async::Row;
+use windlass_core::id::{InstanceId, OpId, PlanId, TenantId};
+use windlass_core::port::state::{Step, Stepped};
+use windlass_core::port::{PortError, Refusal};
+use windlass_core::step::{Needs, OpEntry, PlanEntry, TaskEntry, TenantEntry, World};
+use windlass_core::time::Ms;
+
+use super::{row, write};
+use crate::Inner;
+use crate::cell::{Answers, Cells};
+use crate::error::Failure;
+use crate::line::{Line, Work};
+use crate::pool::Lent;
+use crate::text::{Script, list};
+
+/// Steps in one transaction, at most. More are no faster, and everybody who shares it waits longer.
+const STEPS_MAX: usize = 128;
+/// Transactions under way at a time: one is judged while another is being made durable.
+const UNDER_WAY_MAX: usize = 2;
+
+/// Steps under way at a time.
+pub(super) const STEPS_AT_ONCE: usize = STEPS_MAX * UNDER_WAY_MAX;
+
+/// The steps of one caller, in order.
+pub(crate) struct Steps(pub(super) Vec<Step>);
+
+impl Work for Steps {
+    type Answer = Vec<Result<Stepped, Refusal>>;
+    type Batch = usize;
+    const UNDER_WAY_MAX: usize = UNDER_WAY_MAX;
+
+    fn line(inner: &Inner) -> &Line<Steps> {
+        &inner.steps
+    }
+
+    /// Whoever gives its task up has waited before, when it learned that it is to; and others wait for its slot.
+    fn is_urgent(&self) -> bool {
+        self.0.len() == 1 && self.0.iter().flat_map(|step| &step.tasks).any(|put| put.task.owner.is_none())
+    }
+
+    fn join(&self, batch: &mut usize) -> bool {
+        *batch += self.0.len();
+        *batch <= STEPS_MAX
+    }
+
+    async fn run(inner: &Arc<Inner>, batch: &[Steps]) -> Result<Vec<Self::Answer>, PortError> {
+        let steps: Vec<&Step> = batch.iter().flat_map(|steps| &steps.0).collect();
+        let mut needs = Needs::of(steps.iter().copied());
+        needs.guess(&steps);
+        let mut races = 0;
+        let mut answers = loop {
+            let mut tx = inner.pool.lend().await?;
+            let done = attempt(&mut tx, inner, &steps, &mut needs).await;
+            if let Some(done) = tx.settle(done, &mut races).await {
+                break done?.into_iter();
+            }
+        };
+        Ok(batch.iter().map(|steps| answers.by_ref().take(steps.0.len()).collect()).collect())
+    }
+}
+
+async fn attempt(
+    tx: &mut Lent<'_>,
+    inner: &Inner,
+    steps: &[&Step],
+    needs: &mut Needs,
+) -> Result<Vec<Result<Stepped, Refusal>>, Failure> {
+    let mut world = read(tx, inner, needs).await?;
+    if needs.widen(&world) {
+        return Err(Failure::Again("a task is of another plan or tenant than was said".to_owned()));
+    }
+    let answers = steps.iter().map(|step| world.commit(step)).collect();
+    tx.commit(write::script(&world)?).await?;
+    if world.wakes {
+        inner.wake.tell();
+    }
+    Ok(answers)
+}
+
+/// `IN (…)`, in the order in which everybody locks.
+fn within(ids: &BTreeSet<String>) -> String {
+    format!("IN ({})", list(ids))
+}
+
+/// Locks and reads what the steps are about: plans, tenants, tasks, each by its id.
+async fn read(tx: &mut Lent<'_>, inner: &Inner, needs: &Needs) -> Result<World, Failure> {
+    let Needs { plans, tasks, tenants, ops, writes_plans, .. } = needs;
+    let mut script = Script::begin();
+    if !plans.is_empty() {
+        let how = if *writes_plans { "FOR UPDATE" } else { "LOCK IN SHARE MODE" };
+        let (columns, ids) = (row::PLAN, within(plans));
+        script.ask(&format!(
+            "SELECT {columns} FROM plan_state_projection p FORCE INDEX (PRIMARY) WHERE p.plan_id {ids} ORDER BY p.plan_id {how}"
+        ));
+    }
+    if !tenants.is_empty() {
+        let ids = within(tenants);
+        script.ask(&format!(
+            "SELECT tenant_id, fence, latest_task_id, started_task_id FROM tenant_state FORCE INDEX (PRIMARY) \
+             WHERE tenant_id {ids} ORDER BY tenant_id FOR UPDATE"
+        ));
+    }
+    if !tasks.is_empty() {
+        lock_tasks(&mut script, &within(tasks));
+    }
+    if !ops.is_empty() {
+        script.ask(&format!("SELECT {} FROM operation WHERE op_id {}", row::OP, within(ops)));
+    }
+    if *writes_plans {
+        script.ask(&format!("SELECT plan_id FROM plan_gone WHERE plan_id {}", within(plans)));
+    }
+    inner.clock.ask(&mut script);
+    let mut answers = tx.run(&script).await?;
+    let mut world = World::default();
+    fill(&mut world, needs, &mut answers)?;
+    Ok(world)
+}
+
+/// Locks tasks and asks for them, and then for the leases of their owners.
+pub(super) fn lock_tasks(script: &mut Script, ids: &str) {
+    let columns = row::TASK;
+    script.ask(&format!(
+        "SELECT {columns} FROM task_state_projection t FORCE INDEX (PRIMARY) WHERE t.task_id {ids} ORDER BY t.task_id FOR UPDATE"
+    ));
+    script.ask(&format!(
+        "SELECT DISTINCT i.instance_id, i.lease_until FROM task_state_projection t FORCE INDEX (PRIMARY) \
+         STRAIGHT_JOIN instance i ON i.instance_id = t.owner WHERE t.task_id {ids}"
+    ));
+}
+
+fn fill(world: &mut World, needs: &Needs, answers: &mut Answers) -> Result<(), PortError> {
+    if !needs.plans.is_empty() {
+        for plan in &answers.next()? {
+            let plan = row::plan(&mut Cells::of(plan))?;
+            world.plans.insert(plan.plan.id.clone(), PlanEntry::stored(plan));
+        }
+    }
+    if !needs.tenants.is_empty() {
+        for tenant in &answers.next()? {
+            let cells = &mut Cells::of(tenant);
+            let id: TenantId = cells.parse()?;
+            world.tenants.insert(id, TenantEntry { row: row::tenant(cells)?, changed: false });
+        }
+    }
+    if !needs.tasks.is_empty() {
+        for task in &answers.next()? {
+            let task = row::task(&mut Cells::of(task))?;
+            world.tasks.insert(task.task.id.clone(), TaskEntry::stored(task));
+        }
+        world.leases = leases_in(&answers.next()?)?;
+    }
+    if !needs.ops.is_empty() {
+        for op in &answers.next()? {
+            let cells = &mut Cells::of(op);
+            let id: OpId = cells.parse()?;
+            world.ops.insert(id, OpEntry { row: row::op(cells)?, is_new: false });
+        }
+    }
+    if needs.writes_plans {
+        for plan in &answers.next()? {
+            world.gone.insert(Cells::of(plan).parse::<PlanId>()?);
+        }
+    }
+    world.now = answers.now()?;
+    Ok(())
+}
+
+pub(super) fn leases_in(rows: &[Row]) -> Result<HashMap<InstanceId, Ms>, PortError> {
+    rows.iter().map(Cells::of).map(|mut cells| Ok((cells.parse()?, cells.at()?))).collect()
+}

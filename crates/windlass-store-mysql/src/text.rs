@@ -1,0 +1,221 @@
+//! Statements as text: several go to the server in one trip, which prepared ones cannot. Every value becomes a literal here and
+//! nowhere else.
+
+use std::fmt::Write as _;
+
+use windlass_core::fence::Fence;
+use windlass_core::time::Ms;
+
+/// A value that can stand in a statement.
+pub(crate) trait Literal {
+    fn write(&self, out: &mut String);
+}
+
+/// Reads the same whatever `sql_mode` is: a quote is doubled, and text with a backslash or a control character, which some modes read
+/// differently, goes by its bytes.
+impl Literal for str {
+    fn write(&self, out: &mut String) {
+        let plain = |byte: u8| byte != b'\\' && (byte >= 0x20 || byte == b'\t' || byte == b'\n');
+        if !self.bytes().all(plain) {
+            out.push_str("_utf8mb4 x'");
+            for byte in self.bytes() {
+                let digit = |n: u8| char::from_digit(u32::from(n), 16).unwrap_or('0');
+                out.push(digit(byte >> 4));
+                out.push(digit(byte & 15));
+            }
+            out.push('\'');
+            return;
+        }
+        out.push('\'');
+        for (nth, part) in self.split('\'').enumerate() {
+            if nth > 0 {
+                out.push_str("''");
+            }
+            out.push_str(part);
+        }
+        out.push('\'');
+    }
+}
+
+impl Literal for String {
+    fn write(&self, out: &mut String) {
+        self.as_str().write(out);
+    }
+}
+
+impl<T: Literal + ?Sized> Literal for &T {
+    fn write(&self, out: &mut String) {
+        (**self).write(out);
+    }
+}
+
+impl<T: Literal> Literal for Option<T> {
+    fn write(&self, out: &mut String) {
+        match self {
+            Some(value) => value.write(out),
+            None => out.push_str("NULL"),
+        }
+    }
+}
+
+macro_rules! numbers {
+    ($($number:ty)*) => {$(
+        impl Literal for $number {
+            fn write(&self, out: &mut String) {
+                // Writing to a string does not fail.
+                let _fine = write!(out, "{self}");
+            }
+        }
+    )*};
+}
+numbers! { i8 i16 i32 i64 u8 u16 u32 u64 usize }
+
+impl Literal for bool {
+    fn write(&self, out: &mut String) {
+        out.push(if *self { '1' } else { '0' });
+    }
+}
+
+impl Literal for Fence {
+    fn write(&self, out: &mut String) {
+        self.0.write(out);
+    }
+}
+
+/// `'2026-11-15T16:05:00.123'`: RFC 3339 without its zone, which is UTC.
+impl Literal for Ms {
+    fn write(&self, out: &mut String) {
+        let at = self.to_string();
+        let _fine = write!(out, "'{}'", at.trim_end_matches('Z'));
+    }
+}
+
+/// The literal of one value.
+pub(crate) fn literal(value: impl Literal) -> String {
+    let mut out = String::new();
+    value.write(&mut out);
+    out
+}
+
+/// `'a','b'`: what stands between the brackets of IN. Nothing is in NULL.
+pub(crate) fn list<T: Literal>(values: impl IntoIterator<Item = T>) -> String {
+    let mut out = String::new();
+    for value in values {
+        if !out.is_empty() {
+            out.push(',');
+        }
+        value.write(&mut out);
+    }
+    if out.is_empty() { "NULL".to_owned() } else { out }
+}
+
+/// `row![a, b]` is `(a,b)`.
+macro_rules! row {
+    ($($value:expr),* $(,)?) => {{
+        let mut out = String::with_capacity(256);
+        let mut first = true;
+        $(
+            out.push(if std::mem::take(&mut first) { '(' } else { ',' });
+            $crate::text::Literal::write(&$value, &mut out);
+        )*
+        out.push(')');
+        out
+    }};
+}
+pub(crate) use row;
+
+/// Bytes of one statement with many rows, about, at most: far less than any server takes in one packet.
+const STATEMENT_BYTES: usize = 512 * 1024;
+/// Bytes that go out in one trip, about, at most.
+const TRIP_BYTES: usize = 2 * 1024 * 1024;
+
+/// Statements in order, as few trips as they take. Answers are kept of those that ask.
+#[derive(Default)]
+pub(crate) struct Script {
+    trips: Vec<Trip>,
+}
+
+#[derive(Default)]
+pub(crate) struct Trip {
+    pub(crate) sql: String,
+    /// For each statement, whether its answer is wanted.
+    pub(crate) asks: Vec<bool>,
+}
+
+impl Script {
+    /// One that begins a transaction.
+    pub(crate) fn begin() -> Script {
+        let mut script = Script::default();
+        script.say("BEGIN");
+        script
+    }
+
+    pub(crate) fn say(&mut self, sql: &str) {
+        self.add(sql, false);
+    }
+
+    pub(crate) fn ask(&mut self, sql: &str) {
+        self.add(sql, true);
+    }
+
+    fn add(&mut self, sql: &str, asks: bool) {
+        match self.trips.last_mut() {
+            Some(trip) if trip.sql.len() + sql.len() <= TRIP_BYTES => {
+                trip.sql.push_str(";\n");
+                trip.sql.push_str(sql);
+                trip.asks.push(asks);
+            }
+            _ => self.trips.push(Trip { sql: sql.to_owned(), asks: vec![asks] }),
+        }
+    }
+
+    /// `head row, row … tail`, in as many statements as the rows need; none without rows.
+    pub(crate) fn rows(&mut self, head: &str, rows: impl IntoIterator<Item = String>, tail: &str) {
+        let mut sql = String::new();
+        for row in rows {
+            if !sql.is_empty() && sql.len() + row.len() > STATEMENT_BYTES {
+                self.say(&format!("{sql} {tail}"));
+                sql.clear();
+            }
+            sql.push_str(if sql.is_empty() { head } else { "," });
+            sql.push_str(&row);
+        }
+        if !sql.is_empty() {
+            self.say(&format!("{sql} {tail}"));
+        }
+    }
+
+    pub(crate) fn trips(&self) -> &[Trip] {
+        &self.trips
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_literal_reads_the_same_in_every_mode() {
+        assert_eq!(literal("it's"), "'it''s'");
+        assert_eq!(literal("'"), "''''");
+        assert_eq!(literal("a\\' OR 1"), "_utf8mb4 x'615c27204f522031'");
+        assert_eq!(literal("\0"), "_utf8mb4 x'00'");
+        assert_eq!(literal("é\n"), "'é\n'");
+        assert_eq!(literal(None::<u64>), "NULL");
+        assert_eq!(literal(Ms::new(1)), "'1970-01-01T00:00:00.001'");
+        assert_eq!(literal(Ms::MAX), "'9999-12-30T00:00:00.000'");
+        assert_eq!(row![1_u64, "a", true, -3_i8], "(1,'a',1,-3)");
+        assert_eq!((list(["a", "b"]), list(Vec::<u64>::new())), ("'a','b'".to_owned(), "NULL".to_owned()));
+    }
+
+    #[test]
+    fn many_rows_are_several_statements_and_trips() {
+        let mut script = Script::default();
+        script.rows("INSERT INTO t VALUES ", (0..5_000).map(|_| "x".repeat(1_000)), "");
+        assert!(script.trips().len() >= 3 && script.trips().iter().all(|trip| trip.sql.len() <= TRIP_BYTES));
+        assert!(script.trips().iter().all(|trip| trip.asks.len() >= 2));
+        let mut none = Script::default();
+        none.rows("INSERT INTO t VALUES ", Vec::new(), "");
+        assert!(none.trips().is_empty());
+    }
+}

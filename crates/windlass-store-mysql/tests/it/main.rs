@@ -1,0 +1,10 @@
+//! Integration tests of the store on MySQL and MariaDB.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod conformance;
+mod errors;
+mod layout;
+mod outage;
+mod schema;
+mod server;
