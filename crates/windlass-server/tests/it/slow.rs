@@ -54,12 +54,14 @@ async fn a_stream_that_is_not_read_is_ended_and_counted_and_its_place_is_free_ag
     let mut plans = 0;
     until("it is cut off", async || {
         plans += 1;
-        let tasks: Vec<Value> = (0..1_000).map(|n| json!({"tenant": format!("t-{plans}-{n}"), "config": {}})).collect();
-        // The event of a new task names its stages: long ones make much to read.
+        let tasks: Vec<Value> = (0..200).map(|n| json!({"tenant": format!("t-{plans}-{n}"), "config": {}})).collect();
+        // Long names make much to read.
         let name = |n: usize| format!("{n}-{}", "x".repeat(56));
-        let stages: Vec<Value> = (0..60).map(|n| json!({"name": name(n), "sleep": "1ms"})).collect();
-        let plan = json!({"plan": "p", "id": format!("p-{plans}"), "stages": stages, "tasks": tasks});
-        world.post("/v1/plans", plan).await.ok();
+        let stages: Vec<Value> = (0..30).map(|n| json!({"name": name(n), "sleep": "0ms"})).collect();
+        let id = format!("p-{plans}");
+        let plan = json!({"plan": "p", "id": id, "max_concurrency": 200, "stages": stages, "tasks": tasks});
+        world.post("/v1/plans?start=true", plan).await.ok();
+        world.get(&format!("/v1/plans/{id}?wait=20s")).await.ok();
         let cut = value(&world, "windlass_http_slow_clients_total").await;
         cut + value(&world, "windlass_http_slow_streams_total").await >= 1.0
     })
