@@ -5,6 +5,7 @@ mod conformance;
 mod errors;
 mod fence;
 mod jobs;
+mod layout;
 mod outage;
 mod schema;
 mod server;
