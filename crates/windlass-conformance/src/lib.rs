@@ -8,6 +8,7 @@ pub mod job;
 pub mod list;
 pub mod model;
 pub mod random;
+pub mod sample;
 pub mod scenario;
 pub mod trigger;
 pub mod world;

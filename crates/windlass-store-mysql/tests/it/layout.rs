@@ -2,24 +2,12 @@
 //! from run to run left out. A layout that changes is a promise that is broken: it shows here.
 
 use std::process::Command;
-use std::sync::Arc;
 
-use windlass_conformance::harness::Ports;
-use windlass_conformance::world::step::Draft;
-use windlass_conformance::world::{Rival, id};
-use windlass_core::id::JobId;
-use windlass_core::job::NewJob;
-use windlass_core::json::Json;
-use windlass_core::port::job::{Jobs, Turn};
-use windlass_core::port::trigger::{Save, Triggers};
-use windlass_core::time::Ms;
-use windlass_core::trigger::rules::create;
 use windlass_store_mysql::{MySql, Options};
 
 use crate::server::{Server, database_on};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/storage/mysql.md");
-const JOB: &str = "550e8400-e29b-41d4-a716-446655440000";
 
 const QUESTIONS: &[(&str, &[&str])] = &[
     (
@@ -60,24 +48,7 @@ async fn the_page_shows_what_is_stored() {
 
 async fn fill(url: &str) {
     let store = MySql::open(url, &Options::default()).await.unwrap();
-    let ports = Ports { state: Arc::new(store.clone()), locks: Arc::new(store.clone()) };
-    let one = Rival { ports, me: id("one") };
-    one.beat(30_000).await;
-    let draft = Draft::new("switch-1", &["acme"]);
-    one.run(&draft).await;
-    let attempt = one.begin(&draft.task(0)).await;
-    one.stage(&attempt).await;
-    let job: JobId = JOB.parse().unwrap();
-    let payload = Json::parse(r#"{"to":"somebody@example.org"}"#).unwrap();
-    let new = NewJob { tenant: Some(id("acme")), ..NewJob::new(job, id("mail"), Some(payload)) };
-    store.submit(&[vec![new]]).await.unwrap().remove(0).unwrap();
-    let want = vec![(id("mail"), 1)];
-    let turn = Turn { worker: id("worker-1"), lease_ms: 30_000, settle: Vec::new(), beat: Vec::new(), want };
-    assert_eq!(store.turn(&[turn]).await.unwrap()[0].claimed.len(), 1);
-    let spec =
-        r#"{"schedule": {"cron": "0 9 * * mon-fri", "zone": "Europe/Berlin"}, "target": {"job": {"queue": "mail"}}}"#;
-    let trigger = create(id("report"), serde_json::from_str(spec).unwrap(), Ms::new(1_800_000_000_000)).unwrap();
-    Triggers::save(&store, &[Save { trigger, notes: Vec::new() }]).await.unwrap().remove(0).unwrap();
+    windlass_conformance::sample::fill(&store).await;
     store.close();
 }
 

@@ -6,6 +6,7 @@ mod errors;
 mod fence;
 mod indexes;
 mod jobs;
+mod layout;
 mod outage;
 mod schema;
 mod server;

@@ -152,6 +152,14 @@ impl Server {
         run(command(&tool("pg_ctl")).args(["reload", "-D"]).arg(&data));
     }
 
+    /// What psql says.
+    pub(crate) fn psql(&self, words: &[&str]) -> String {
+        let mut psql = Command::new(tool("psql"));
+        let output = psql.args(["-X", "-q", "-U", "postgres", "-h"]).arg(&self.folder).args(words).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     /// See [`url`].
     pub(crate) fn url(&self) -> String {
         let host = self.folder.display().to_string().replace('/', "%2F");

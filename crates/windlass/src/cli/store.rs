@@ -26,7 +26,7 @@ pub(crate) struct Store {
 pub(crate) enum Schema {
     /// Print the SQL that makes the tables.
     Dump {
-        /// Which kind of store.
+        /// Which kind of store: postgres or mysql.
         #[arg(default_value = "postgres", value_parser = ["postgres", "mysql"])]
         kind: String,
     },
