@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::process::Command;
+use std::sync::Arc;
 
+use windlass_conformance::harness::Ports;
 use windlass_store_redis::{Options, Redis};
 
 use crate::server::Server;
