@@ -4,6 +4,7 @@
 
 mod conformance;
 mod errors;
+mod feed;
 mod layout;
 mod outage;
 mod schema;
