@@ -111,29 +111,45 @@ impl Engine {
     async fn dead_jobs(&self, items: &mut Vec<Item>) -> Result<bool, Error> {
         let Some(queues) = &self.0.queues else { return Ok(false) };
         let filter = JobFilter { statuses: vec![JobStatus::Failed], ..JobFilter::default() };
-        let page = match queues.list(&filter, None, PAGE_MAX).await {
-            Ok(page) => page,
-            Err(Error::Port(PortError::Unavailable(_))) => return Ok(true),
-            Err(error) => return Err(error),
-        };
-        items.extend(page.items.into_iter().map(|job| {
+        let (mut jobs, mut after) = (Vec::new(), None);
+        for _ in 0..LOOKS_MAX {
+            let page = match queues.list(&filter, after.as_ref(), PAGE_MAX).await {
+                Ok(page) => page,
+                Err(Error::Port(PortError::Unavailable(_))) => return Ok(true),
+                Err(error) => return Err(error),
+            };
+            jobs.extend(page.items);
+            after = page.next;
+            if after.is_none() || jobs.len() >= PAGE_MAX as usize {
+                break;
+            }
+        }
+        items.extend(jobs.into_iter().map(|job| {
             let why = job.error.map(|error| error.to_string()).unwrap_or_default();
             let text = format!("queue {}, after {} attempts: {why}", job.queue, job.attempt);
             Item { job: Some(job.id), ..Item::new(Kind::DeadJob, job.tenant, text) }
         }));
-        Ok(page.next.is_some())
+        Ok(after.is_some())
     }
 
     /// Occurrences that a person may fire or skip; `true` if there is more, or their store does not answer.
     async fn waiting_triggers(&self, items: &mut Vec<Item>) -> Result<bool, Error> {
         let Some(triggers) = &self.0.triggers else { return Ok(false) };
         let filter = TriggerFilter { waiting: true, ..TriggerFilter::default() };
-        let page = match triggers.list(&filter, None, PAGE_MAX).await {
-            Ok(page) => page,
-            Err(PortError::Unavailable(_)) => return Ok(true),
-            Err(error) => return Err(error.into()),
-        };
-        items.extend(page.items.into_iter().map(|trigger| {
+        let (mut found, mut after) = (Vec::new(), None);
+        for _ in 0..LOOKS_MAX {
+            let page = match triggers.list(&filter, after.as_ref(), PAGE_MAX).await {
+                Ok(page) => page,
+                Err(PortError::Unavailable(_)) => return Ok(true),
+                Err(error) => return Err(error.into()),
+            };
+            found.extend(page.items);
+            after = page.next;
+            if after.is_none() || found.len() >= PAGE_MAX as usize {
+                break;
+            }
+        }
+        items.extend(found.into_iter().map(|trigger| {
             let (at, error) = (trigger.run.trigger_at, trigger.run.error.unwrap_or_default());
             let (kind, text) = match trigger.run.held {
                 true => (Kind::HeldOccurrence, format!("fell due at {at} while no scheduler lived")),
@@ -141,7 +157,7 @@ impl Engine {
             };
             Item { trigger: Some(trigger.id), ..Item::new(kind, trigger.spec.tenant, text) }
         }));
-        Ok(page.next.is_some())
+        Ok(after.is_some())
     }
 
     /// What would begin if somebody unfroze its tenant; `true` if there is more, or locks do not answer.
@@ -171,6 +187,9 @@ impl Engine {
         Ok(more)
     }
 }
+
+/// Pages that are looked at to fill one: those of a store may be short, and even empty, before the end.
+const LOOKS_MAX: u32 = 8;
 
 fn item(row: TaskRow) -> Item {
     let task = row.task;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::demo::{Talker, Town};
-use super::{redis_server, root, setting, transcript};
+use super::{redis_server, root, server, setting, transcript};
 
 /// The release may have to be built first.
 const BUILT_WITHIN: Duration = Duration::from_secs(20 * 60);
@@ -60,6 +60,12 @@ fn on_a_server(store: &str, environment: &[(&str, &str)]) {
 fn the_walk_of_the_readme_prints_the_same_on_redis() {
     let space = redis_server::space();
     on_a_server(&space.url, &[("WINDLASS_REDIS_PREFIX", &space.prefix)]);
+}
+
+#[test]
+fn the_walk_of_the_readme_prints_the_same_on_postgres() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    on_a_server(&runtime.block_on(server::schema()).url, &[]);
 }
 
 #[test]
