@@ -176,20 +176,26 @@ impl Load {
         let all = all_ended(first).await;
         check_jobs(&all, &self.shared, fired);
         check_plans(second, &self.shared).await;
-        let log = self.shared.log.lock().unwrap();
+        self.shared.report(name, fired);
+        for windlass in &self.instances {
+            windlass.stop().await;
+        }
+    }
+}
+
+impl Shared {
+    /// Says what was done, and that nothing of it was wrong.
+    fn report(&self, name: &str, fired: usize) {
+        let log = self.log.lock().unwrap();
         let again = log.effects.values().filter(|times| **times > 1).count();
         println!(
             "{name}: {} plans, {} jobs, {fired} occurrences; {} effects, {again} again under their key, {} refused",
-            self.shared.plans.lock().unwrap().len(),
-            self.shared.jobs.lock().unwrap().len(),
+            self.plans.lock().unwrap().len(),
+            self.jobs.lock().unwrap().len(),
             log.effects.len(),
             log.refused
         );
         assert_eq!(log.wrong, Vec::<String>::new());
-        drop(log);
-        for windlass in &self.instances {
-            windlass.stop().await;
-        }
     }
 }
 
