@@ -65,16 +65,30 @@ impl Shared {
             if self.has_task(&plan, ACTIVE).await? {
                 continue;
             }
-            Counts::add(&self.counts.calls);
-            let rows = self.state.load(&[Key::Plan(plan.clone()), Key::Tally(plan.clone())]).await?;
-            if let [Some(Row::Plan(row)), Some(Row::Tally(tally))] = &rows[..]
-                && let Some(fact) = settle(&row.plan, *tally)
-                && self.asked_of(&plan).await?.is_empty()
+            let Some((seen, _)) = self.over(&plan).await? else { continue };
+            if !self.asked_of(&plan).await?.is_empty() {
+                continue;
+            }
+            // What was asked for and had begun before that look is active now; what was asked for since has written the plan.
+            if let Some((row, fact)) = self.over(&plan).await?
+                && row.version == seen.version
             {
-                self.put_plan(row.clone(), fact).await?;
+                self.put_plan(row, fact).await?;
             }
         }
         Ok(())
+    }
+
+    /// A plan of which everything has ended, and how that ends it.
+    async fn over(&self, plan: &PlanId) -> Result<Option<(PlanRow, Fact)>, Error> {
+        Counts::add(&self.counts.calls);
+        let rows = self.state.load(&[Key::Plan(plan.clone()), Key::Tally(plan.clone())]).await?;
+        Ok(match &rows[..] {
+            [Some(Row::Plan(row)), Some(Row::Tally(tally))] => {
+                settle(&row.plan, *tally).map(|fact| (row.clone(), fact))
+            }
+            _ => None,
+        })
     }
 
     /// Whether a task of the plan stands in one of these: cheap, however many tasks it has.

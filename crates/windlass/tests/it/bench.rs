@@ -79,7 +79,7 @@ fn bench_plan_measures_only_what_it_is_asked_for_on_the_store_it_is_given() {
     let out = text(&output.stdout);
     assert_eq!(out.lines().count(), 2, "the machine's limit and one workload: {out}");
     assert!(out.contains(r#""workload":"one task alone","store":"memory""#), "{out}");
-    let unknown = windlass(&["bench", "plan", "--quick", "--store", "mysql://h"]);
+    let unknown = windlass(&["bench", "plan", "--quick", "--store", "mongodb://h"]);
     assert_eq!(unknown.status.code(), Some(1));
     assert!(text(&unknown.stderr).contains("--store: WL-4010"), "{}", text(&unknown.stderr));
 }

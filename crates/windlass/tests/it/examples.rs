@@ -105,12 +105,13 @@ fn crash_and_retry_runs_what_was_not_done_and_nothing_else() {
             "3 StageStarted write-config",
             "4 StageCompleted write-config",
             "5 StageStarted switch",
-            "6 TaskRetryStarted",
-            "7 StageStarted switch",
-            "8 StageCompleted switch",
-            "9 StageStarted sign-off",
-            "10 StageCompleted sign-off",
-            "11 TaskCompleted",
+            "6 TaskRetryRequested",
+            "7 TaskRetryStarted",
+            "8 StageStarted switch",
+            "9 StageCompleted switch",
+            "10 StageStarted sign-off",
+            "11 StageCompleted sign-off",
+            "12 TaskCompleted",
         ]
     );
 }
