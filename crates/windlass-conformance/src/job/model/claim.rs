@@ -86,6 +86,12 @@ impl Data {
                     // Another of the turns may have got what the limit leaves.
                     Some(None) if together && self.are_limited(&may) => None,
                     Some(Some(pick)) if may.contains(&pick) => Some(pick),
+                    // Likewise, and then it is the others' turn.
+                    Some(Some(pick))
+                        if together && self.are_limited(&may) && self.firsts(queue, now).contains(&pick) =>
+                    {
+                        Some(pick)
+                    }
                     Some(pick) => return Err(format!("claims {pick:?} from {queue}, where it is the turn of {may:?}")),
                 };
                 let Some(pick) = pick else { break };
@@ -102,6 +108,11 @@ impl Data {
     fn are_limited(&self, jobs: &[JobId]) -> bool {
         let tenant = |id: &JobId| self.jobs.get(id).filter(|job| job.status == JobStatus::Pending)?.tenant.as_ref();
         jobs.iter().all(|id| tenant(id).is_some_and(|tenant| self.of_tenant(tenant).0.running.is_some()))
+    }
+
+    /// What is first of each tenant's, whoever's turn it is.
+    fn firsts(&self, queue: &QueueName, now: Ms) -> Vec<JobId> {
+        self.ready(queue, now).values().flat_map(|ready| self.first(ready)).collect()
     }
 
     fn deliver(&mut self, pick: JobId, turn: &Turn, rival: usize, now: Ms) -> Result<Job, String> {
