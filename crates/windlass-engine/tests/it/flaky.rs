@@ -35,6 +35,10 @@ pub(crate) struct Flaky {
     turns: usize,
     /// Commits of attempts wait while there is no permit.
     door: Semaphore,
+    /// How often a plan's tasks were counted.
+    tallies: AtomicU32,
+    /// What was counted is not told while there is no permit.
+    telling: Semaphore,
 }
 
 impl Flaky {
@@ -52,6 +56,8 @@ impl Flaky {
             beats_take_ms: AtomicU64::new(0),
             turns: 0,
             door: Semaphore::new(Semaphore::MAX_PERMITS),
+            tallies: AtomicU32::new(0),
+            telling: Semaphore::new(Semaphore::MAX_PERMITS),
         }
     }
 
@@ -67,6 +73,20 @@ impl Flaky {
 
     pub(crate) fn let_go(&self) {
         self.door.add_permits(Semaphore::MAX_PERMITS - self.door.available_permits());
+    }
+
+    /// A plan's tasks are counted, and the answer is long on its way.
+    pub(crate) fn hold_tallies(&self) {
+        self.telling.forget_permits(Semaphore::MAX_PERMITS);
+    }
+
+    pub(crate) fn let_tallies_go(&self) {
+        self.telling.add_permits(Semaphore::MAX_PERMITS);
+    }
+
+    /// How often a plan's tasks were counted.
+    pub(crate) fn tallies(&self) -> u32 {
+        self.tallies.load(Ordering::SeqCst)
     }
 
     /// From now on beats are this long on their way.
@@ -180,7 +200,12 @@ impl State for Flaky {
     }
 
     async fn load(&self, keys: &[Key]) -> Result<Vec<Option<Row>>, PortError> {
-        self.state()?.load(keys).await
+        let rows = self.state()?.load(keys).await;
+        if keys.iter().any(|key| matches!(key, Key::Tally(_))) {
+            self.tallies.fetch_add(1, Ordering::SeqCst);
+            let _told = self.telling.acquire().await;
+        }
+        rows
     }
 
     async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> Result<Page<Row>, PortError> {

@@ -1,5 +1,5 @@
 //! What comes too late: an instance that was taken for lost and is back, a lock that was taken away before anything was written
-//! under it.
+//! under it, a count of tasks that is old when it is told.
 
 use std::sync::atomic::Ordering;
 
@@ -102,4 +102,32 @@ async fn who_loses_its_lock_before_its_first_commit_does_nothing_once_another_ha
     assert!(matches!(fences[..], [fence] if fence > winner), "{fences:?} beside {:?} and {winner:?}", held.fence);
     let ran = [world.script.take(), other.script.take()].concat();
     assert_eq!(ran.len(), 4, "two plans of two stages, each once: {ran:?}");
+}
+
+#[tokio::test]
+async fn a_plan_does_not_end_under_a_task_that_began_after_its_tasks_were_counted() {
+    let (world, flaky) = World::flaky(Options { tasks_max: 1, ..calm() }).await;
+    world.script.fail("acme/b");
+    let id = world.start(&plan(2, &["acme"])).await;
+    world.until_plan(&id, PlanStatus::Failed).await;
+    // The only place is taken, so that what is asked for waits.
+    world.script.shut("blue/a");
+    let busy = world.start(&plan(1, &["blue"])).await;
+    world.script.entered("blue/a").await;
+    world.script.heal("acme/b");
+    world.script.shut("acme/b");
+    world.script.take();
+    world.task("acme", retry(RetryFrom::Checkpoint)).await.unwrap();
+    flaky.hold_tallies();
+    let before = flaky.tallies();
+    until("its tasks are counted: all have ended", async || flaky.tallies() > before).await;
+    world.script.let_go("blue/a");
+    world.script.entered("acme/b").await;
+    flaky.let_tallies_go();
+    // One conductor sees to both, one after the other.
+    world.until_plan(&busy, PlanStatus::Completed).await;
+    world.script.let_go("acme/b");
+    world.until_plan(&id, PlanStatus::Completed).await;
+    let events = world.plan_events(&id).await;
+    assert_eq!(events, ["PlanCreated", "PlanStarted", "PlanFailed", "PlanResumed", "PlanCompleted"]);
 }
