@@ -6,6 +6,7 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use windlass_core::fence::Fence;
 use windlass_core::id::{TaskId, TenantId};
 use windlass_core::port::state::TenantRow;
 
@@ -21,6 +22,10 @@ pub(crate) struct Hot {
     /// What is known of jobs, once somebody has asked.
     pub(crate) jobs: Option<Box<Index>>,
     pub(crate) triggers: trigger::Hot,
+    /// The last that was drawn since the store was opened.
+    pub(crate) fence: Option<Fence>,
+    /// The highest that may be drawn before another is stored.
+    pub(crate) fence_max: Fence,
 }
 
 /// What was written last is kept, at least this many rows and at most twice as many; others are read from the store.

@@ -61,9 +61,10 @@ impl Jobs for Embedded {
         check_batch(turns.len())?;
         let turns = turns.iter().map(turn::Prepared::new).collect::<Result<Vec<_>, _>>()?;
         let ahead = self.ahead_ms;
+        // A claim that a power loss takes back is delivered again, under a higher fence; a heartbeat likewise.
         let taken: Vec<turn::Taken> = self
             .writer
-            .write(move |tx| {
+            .write_lightly(move |tx| {
                 tx.with_jobs(|tx, index| {
                     let now = tx.now(ahead);
                     Ok(turns.into_iter().map(|turn| index.turn(tx, turn, now)).collect::<Result<_, _>>()?)

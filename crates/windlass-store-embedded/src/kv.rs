@@ -26,14 +26,23 @@ pub trait Read {
 /// What a scan calls; `false` ends it.
 pub type Visit<'a> = dyn FnMut(&[u8], &Value) -> Result<bool, KvError> + 'a;
 
+/// What a batch outlives once it is committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Survives {
+    /// The end of the process, however it comes.
+    Kill,
+    /// That, and the end of the machine.
+    PowerLoss,
+}
+
 /// An ordered map with atomic, durable batches.
 pub trait Kv: Send + Sync {
     /// What is there now.
     fn read(&self) -> Box<dyn Read + '_>;
 
-    /// Writes `batch`, whole or not at all. When it returns, the batch survives power loss, and only
-    /// then can it be read. After an error nothing more may be written.
-    fn commit(&self, batch: Batch) -> Result<(), KvError>;
+    /// Writes `batch`, whole or not at all. When it returns, the batch survives what is said, as does every one
+    /// before it, and only then can it be read. After an error nothing more may be written.
+    fn commit(&self, batch: Batch, survives: Survives) -> Result<(), KvError>;
 
     /// Notes that the batch numbered `seq` was committed. Need not survive power loss.
     fn mark(&self, seq: u64) -> Result<(), KvError>;

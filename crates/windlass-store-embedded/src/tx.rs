@@ -41,13 +41,17 @@ pub(crate) struct Kept {
     pub(crate) saved: Option<Json>,
 }
 
+/// Fences go with the clock's microseconds: ten seconds of them are stored at once.
+const FENCES: u64 = 10_000_000;
+
 pub(crate) struct Tx<'a> {
     stored: &'a dyn Read,
     pub(crate) hot: &'a mut Hot,
     batch: Batch,
     /// The store's clock, in microseconds, for the whole batch.
     clock_us: u64,
-    fence: Option<Fence>,
+    /// It is acknowledged only once it survives power loss.
+    pub(crate) lasts: bool,
     /// Something was written that somebody may be waiting for.
     pub(crate) state_changed: bool,
     pub(crate) locks_changed: bool,
@@ -64,7 +68,7 @@ impl<'a> Tx<'a> {
             hot,
             batch: Batch::new(),
             clock_us,
-            fence: None,
+            lasts: false,
             state_changed: false,
             locks_changed: false,
             jobs_changed: false,
@@ -151,14 +155,20 @@ impl<'a> Tx<'a> {
         self.batch.insert(key, None);
     }
 
-    /// The next fence: one counter for the whole store.
+    /// The next fence: one counter for the whole store. What is stored is the highest that may be drawn before the
+    /// next one is stored, so that no fence is drawn twice although not every draw outlives a power loss.
     pub(crate) fn draw_fence(&mut self) -> Result<Fence, KvError> {
-        let last = match self.fence {
+        let last = match self.hot.fence {
             Some(last) => last,
             None => Fence(self.get(key::FENCE)?.map_or(Ok(0), |value| record::decode_u64(&value))?),
         };
         let next = Fence::next(last, self.clock_us);
-        self.fence = Some(next);
+        self.hot.fence = Some(next);
+        if next > self.hot.fence_max {
+            self.hot.fence_max = Fence(next.0.saturating_add(FENCES));
+            self.put(key::FENCE.to_vec(), record::encode_u64(self.hot.fence_max.0));
+            self.lasts = true;
+        }
         Ok(next)
     }
 
@@ -167,9 +177,6 @@ impl<'a> Tx<'a> {
         if let Some(index) = &mut self.hot.jobs {
             let batch = &mut self.batch;
             index.seal(|key, value| drop(batch.insert(key, value)));
-        }
-        if let Some(fence) = self.fence {
-            self.put(key::FENCE.to_vec(), record::encode_u64(fence.0));
         }
         if !self.batch.is_empty() {
             chain::link(&mut self.batch, seq);

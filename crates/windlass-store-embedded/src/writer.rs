@@ -14,7 +14,7 @@ use windlass_core::port::{Batches, Mark, PortError};
 use crate::clock::Clock;
 use crate::hot::Hot;
 use crate::job::feed::Feed;
-use crate::kv::{Kv, KvError, Read};
+use crate::kv::{Kv, KvError, Read, Survives};
 use crate::trigger::Low;
 use crate::tx::Tx;
 
@@ -22,6 +22,9 @@ use crate::tx::Tx;
 const QUEUE_MAX: usize = 4_096;
 /// A batch takes no more work once it has this many writes, so that one sync stays short.
 const BATCH_WRITES_MAX: usize = 16_384;
+
+/// Without a sync for this long, even a batch that could do without one gets it.
+const LIGHT_US_MAX: u64 = 1_000_000;
 
 /// What a caller wants done: run inside the batch, it leaves behind what to do after the commit.
 type Work = Box<dyn FnOnce(&mut Tx<'_>) -> Answer + Send>;
@@ -93,6 +96,7 @@ impl Writer {
             kv: Arc::clone(&kv),
             clock: clock.clone(),
             seq,
+            synced_us: 0,
             state_changed,
             locks_changed,
             jobs_changed,
@@ -128,6 +132,20 @@ impl Writer {
     /// Runs `work` in the next batch and answers when it is durable. What is handed over is done
     /// even if the caller goes away.
     pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, PortError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Tx<'_>) -> Result<T, PortError> + Send + 'static,
+    {
+        self.write_lightly(move |tx| {
+            tx.lasts = true;
+            work(tx)
+        })
+        .await
+    }
+
+    /// The same for work whose loss nobody would notice: unless it says otherwise ([`Tx::lasts`]), it is answered
+    /// when it survives the end of the process, and survives power loss with the next batch that does.
+    pub(crate) async fn write_lightly<T, F>(&self, work: F) -> Result<T, PortError>
     where
         T: Send + 'static,
         F: FnOnce(&mut Tx<'_>) -> Result<T, PortError> + Send + 'static,
@@ -297,6 +315,8 @@ struct Loop {
     kv: Arc<dyn Kv>,
     clock: Clock,
     seq: u64,
+    /// When what survives power loss was last written.
+    synced_us: u64,
     state_changed: watch::Sender<u64>,
     locks_changed: watch::Sender<u64>,
     jobs_changed: watch::Sender<u64>,
@@ -312,7 +332,8 @@ impl Loop {
     /// One batch: everything that waits now, one commit, then the answers.
     fn turn(&mut self, first: Work, mut queue: Option<&mut mpsc::Receiver<Work>>) -> usize {
         let stored = self.kv.read();
-        let mut tx = Tx::new(&*stored, &mut self.hot, self.clock.now_us());
+        let now_us = self.clock.now_us();
+        let mut tx = Tx::new(&*stored, &mut self.hot, now_us);
         let mut answers = vec![first(&mut tx)];
         while tx.len() < BATCH_WRITES_MAX
             && let Some(Ok(work)) = queue.as_mut().map(|queue| queue.try_recv())
@@ -324,13 +345,15 @@ impl Loop {
         let (state_changed, locks_changed, jobs_changed) = (tx.state_changed, tx.locks_changed, tx.jobs_changed);
         let ended = std::mem::take(&mut tx.ended);
         let triggers_changed = tx.triggers_changed;
+        let late = now_us.saturating_sub(self.synced_us) > LIGHT_US_MAX;
+        let survives = if tx.lasts || late { Survives::PowerLoss } else { Survives::Kill };
         let batch = tx.into_batch(self.seq + 1);
         drop(stored);
         let committed = match batch.is_empty() {
             true => Ok(()),
             false => {
                 self.batches.add(written);
-                self.commit(batch)
+                self.commit(batch, survives, now_us)
             }
         };
         if let Err(error) = &committed {
@@ -360,9 +383,14 @@ impl Loop {
         written
     }
 
-    fn commit(&mut self, batch: crate::kv::Batch) -> Result<(), KvError> {
-        self.kv.commit(batch)?;
+    fn commit(&mut self, batch: crate::kv::Batch, survives: Survives, now_us: u64) -> Result<(), KvError> {
+        self.kv.commit(batch, survives)?;
         self.seq += 1;
+        if survives == Survives::Kill {
+            // The mark is never ahead of what is durable.
+            return Ok(());
+        }
+        self.synced_us = now_us;
         self.kv.mark(self.seq)
     }
 }

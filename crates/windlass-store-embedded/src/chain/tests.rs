@@ -1,12 +1,12 @@
 use super::*;
-use crate::kv::Kv;
 use crate::kv::memory::Memory;
+use crate::kv::{Kv, Survives};
 
 fn write(memory: &Memory, seqs: impl IntoIterator<Item = u64>) {
     for seq in seqs {
         let mut batch = Batch::new();
         link(&mut batch, seq);
-        memory.commit(batch).unwrap();
+        memory.commit(batch, Survives::PowerLoss).unwrap();
     }
 }
 
@@ -31,7 +31,7 @@ fn a_missing_batch_and_one_out_of_order_are_seen_and_can_be_accepted() {
         let last = order.iter().copied().max().unwrap_or(0);
         write(&memory, order.iter().copied());
         assert_eq!(broken_at(&memory, last), first_bad, "{order:?}");
-        memory.commit(mended(last)).unwrap();
+        memory.commit(mended(last), Survives::PowerLoss).unwrap();
         assert_eq!(broken_at(&memory, last), None, "{order:?}");
     }
 }

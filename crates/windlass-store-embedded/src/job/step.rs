@@ -96,6 +96,7 @@ impl Index {
         result: Option<Value>,
         now: Ms,
     ) -> Result<(), KvError> {
+        tx.lasts = true;
         let text = match (job.result.take(), &result) {
             (Some(_), Some(_)) => Text::Apart,
             (given, _) => given.map_or(Text::None, Text::New),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
 
-use super::{Batch, Kv, KvError, Read, Value, Visit};
+use super::{Batch, Kv, KvError, Read, Survives, Value, Visit};
 use crate::chain;
 use crate::error::OpenError;
 use crate::mark::Mark;
@@ -92,7 +92,7 @@ impl Disk {
             Some(after) if !options.accept_loss => {
                 return Err(OpenError::Hole { folder: folder.into(), after, found });
             }
-            Some(_) => self.commit(chain::mended(found)).map_err(damaged)?,
+            Some(_) => self.commit(chain::mended(found), Survives::PowerLoss).map_err(damaged)?,
             None => {}
         }
         self.mark.reset(found).map_err(io)
@@ -211,9 +211,12 @@ impl Kv for Disk {
         Box::new(View { disk: self, snapshot: OnceCell::new() })
     }
 
-    fn commit(&self, batch: Batch) -> Result<(), KvError> {
-        let mut write =
-            fjall::OwnedWriteBatch::with_capacity(self.db.clone(), batch.len()).durability(Some(PersistMode::SyncData));
+    fn commit(&self, batch: Batch, survives: Survives) -> Result<(), KvError> {
+        let mode = match survives {
+            Survives::Kill => PersistMode::Buffer,
+            Survives::PowerLoss => PersistMode::SyncData,
+        };
+        let mut write = fjall::OwnedWriteBatch::with_capacity(self.db.clone(), batch.len()).durability(Some(mode));
         for (key, value) in batch {
             match value {
                 Some(value) => write.insert(&self.rows, key, value),

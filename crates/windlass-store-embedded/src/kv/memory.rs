@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use super::{Batch, Kv, KvError, Read, Value, Visit};
+use super::{Batch, Kv, KvError, Read, Survives, Value, Visit};
 
 /// An ordered map in memory. Durable as long as it is not dropped.
 #[derive(Default)]
@@ -36,7 +36,7 @@ impl Kv for Memory {
         Box::new(View(self.0.read().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    fn commit(&self, batch: Batch) -> Result<(), KvError> {
+    fn commit(&self, batch: Batch, _: Survives) -> Result<(), KvError> {
         let mut map = self.0.write().unwrap_or_else(PoisonError::into_inner);
         for (key, value) in batch {
             match value {

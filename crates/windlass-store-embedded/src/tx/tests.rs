@@ -1,6 +1,6 @@
 use super::*;
-use crate::kv::Kv;
 use crate::kv::memory::Memory;
+use crate::kv::{Kv, Survives};
 
 fn seen(read: &dyn Read, from: &[u8], to: &[u8], limit: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut seen = Vec::new();
@@ -22,7 +22,8 @@ fn a_scan_shows_the_batch_over_what_is_stored_whatever_the_mixture() {
         let of = |kinds: &[usize], wanted: &[usize]| -> Vec<Vec<u8>> {
             kinds.iter().zip(&keys).filter(|(k, _)| wanted.contains(k)).map(|(_, key)| key.clone()).collect()
         };
-        memory.commit(of(&kinds, &[1, 2, 3]).into_iter().map(|k| (k, Some(Value::from("old")))).collect()).unwrap();
+        let old = of(&kinds, &[1, 2, 3]).into_iter().map(|k| (k, Some(Value::from("old")))).collect();
+        memory.commit(old, Survives::PowerLoss).unwrap();
         let stored = memory.read();
         let mut hot = Hot::default();
         let mut tx = Tx::new(&*stored, &mut hot, 0);

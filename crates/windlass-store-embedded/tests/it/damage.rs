@@ -12,7 +12,7 @@ use windlass_core::port::lock::{Force, Locks};
 use windlass_core::port::state::{Filter, Key, State};
 use windlass_core::time::Ms;
 use windlass_store_embedded::kv::memory::Memory;
-use windlass_store_embedded::kv::{Kv, Value};
+use windlass_store_embedded::kv::{Kv, Survives, Value};
 use windlass_store_embedded::{Clock, Embedded, MARK_FILE, OpenError, Options};
 
 use crate::probe::dump;
@@ -270,7 +270,7 @@ async fn a_damaged_record_is_reported_and_the_store_goes_on() {
     store.commit(&[work::create("op-1", &plan, &tasks)]).await.unwrap().remove(0).unwrap();
     let (key, mut value) = dump(&*kv).into_iter().find(|(key, _)| key == b"tp-1-0").unwrap();
     value[9] ^= 4;
-    kv.commit([(key, Some(Value::from(value)))].into()).unwrap();
+    kv.commit([(key, Some(Value::from(value)))].into(), Survives::PowerLoss).unwrap();
     let corrupt = |answer: Result<(), PortError>| assert!(matches!(answer, Err(PortError::Corrupt(_))), "{answer:?}");
     corrupt(State::load(&store, &[Key::Task(id("p-1-0"))]).await.map(drop));
     corrupt(State::load(&store, &[Key::Task(id("p-1-1")), Key::TaskHistory(id("p-1-0"))]).await.map(drop));

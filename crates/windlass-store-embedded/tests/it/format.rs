@@ -18,7 +18,7 @@ use windlass_core::task::Task;
 use windlass_core::task::status::Statuses;
 use windlass_core::time::Ms;
 use windlass_store_embedded::kv::memory::Memory;
-use windlass_store_embedded::kv::{Kv, Value};
+use windlass_store_embedded::kv::{Kv, Survives, Value};
 use windlass_store_embedded::{Clock, Embedded};
 
 use crate::probe::dump;
@@ -119,7 +119,11 @@ fn unescape(text: &str) -> Vec<u8> {
 pub(crate) fn store_of(text: &str) -> Arc<Memory> {
     let rows = text.lines().map(|line| line.split_once(' ').unwrap());
     let kv = Memory::default();
-    kv.commit(rows.map(|(key, value)| (unescape(key), Some(Value::from(unescape(value))))).collect()).unwrap();
+    kv.commit(
+        rows.map(|(key, value)| (unescape(key), Some(Value::from(unescape(value))))).collect(),
+        Survives::PowerLoss,
+    )
+    .unwrap();
     Arc::new(kv)
 }
 
@@ -193,8 +197,10 @@ async fn all_jobs(store: &Embedded) -> (Vec<Option<Job>>, Vec<Job>, Vec<QueueVie
 
 #[tokio::test]
 async fn jobs_of_format_1_are_read_and_go_on() {
-    let (old, new) = (over(&store_of(GOLDEN_JOBS)), over(&Arc::default()));
-    jobs_scenario(&new).await;
+    let kv = Arc::default();
+    jobs_scenario(&over(&kv)).await;
+    // Both are opened anew: fences go on above those that were stored ahead.
+    let (old, new) = (over(&store_of(GOLDEN_JOBS)), over(&kv));
     let read = all_jobs(&old).await;
     assert!(read == all_jobs(&new).await, "jobs of format 1 read otherwise: {read:#?}");
     assert!(read.0.iter().all(Option::is_some) && read.1.len() == 6);

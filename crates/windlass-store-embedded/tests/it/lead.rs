@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use windlass_core::port::PortError;
 use windlass_core::port::state::State;
 use windlass_store_embedded::kv::memory::Memory;
-use windlass_store_embedded::kv::{Batch, Kv, KvError, Read};
+use windlass_store_embedded::kv::{Batch, Kv, KvError, Read, Survives};
 use windlass_store_embedded::{Clock, Embedded};
 
 use crate::probe::{Fail, Probe, WHY};
@@ -22,10 +22,10 @@ impl Kv for Names {
         self.inner.read()
     }
 
-    fn commit(&self, batch: Batch) -> Result<(), KvError> {
+    fn commit(&self, batch: Batch, survives: Survives) -> Result<(), KvError> {
         let name = std::thread::current().name().unwrap_or("a caller").to_owned();
         self.threads.lock().unwrap().push(name);
-        self.inner.commit(batch)
+        self.inner.commit(batch, survives)
     }
 
     fn mark(&self, seq: u64) -> Result<(), KvError> {

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Condvar, Mutex};
 
-use windlass_store_embedded::kv::{Batch, Kv, KvError, Read};
+use windlass_store_embedded::kv::memory::Memory;
+use windlass_store_embedded::kv::{Batch, Kv, KvError, Read, Survives};
 
 pub(crate) struct Probe {
     inner: Arc<dyn Kv>,
@@ -18,6 +19,8 @@ struct Seen {
     fail_after: Option<usize>,
     /// Commits that were asked for, done or not.
     commits: Vec<Batch>,
+    /// How many of them there were when one was to survive power loss.
+    lasting: usize,
     /// Commits that have returned.
     returned: usize,
     marks: Vec<u64>,
@@ -84,6 +87,15 @@ impl Probe {
         self.state.lock().unwrap().commits.clone()
     }
 
+    /// What is left if the power goes now and the machine has written only what it had to.
+    pub(crate) fn without_power(&self) -> Memory {
+        let (seen, left) = (self.state.lock().unwrap(), Memory::default());
+        for batch in &seen.commits[..seen.lasting] {
+            left.commit(batch.clone(), Survives::PowerLoss).unwrap();
+        }
+        left
+    }
+
     pub(crate) fn returned(&self) -> usize {
         self.state.lock().unwrap().returned
     }
@@ -98,9 +110,12 @@ impl Kv for Probe {
         self.inner.read()
     }
 
-    fn commit(&self, batch: Batch) -> Result<(), KvError> {
+    fn commit(&self, batch: Batch, survives: Survives) -> Result<(), KvError> {
         let mut seen = self.state.lock().unwrap();
         seen.commits.push(batch.clone());
+        if survives == Survives::PowerLoss {
+            seen.lasting = seen.commits.len();
+        }
         self.changed.notify_all();
         let seen = self.changed.wait_while(seen, |seen| seen.held).unwrap();
         let fail = match seen.fail_after {
@@ -113,7 +128,7 @@ impl Kv for Probe {
             Some(Fail::Panic) => panic!("the test says: {WHY}"),
             _ => {}
         }
-        self.inner.commit(batch)?;
+        self.inner.commit(batch, survives)?;
         self.state.lock().unwrap().returned += 1;
         match fail {
             Some(Fail::AfterCommit) => Err(KvError::Io(WHY.into())),

@@ -65,8 +65,7 @@ pub fn run(
     let mut report = Report::new(show);
     let wanted = |workload: &str| only.is_none_or(|only| workload.contains(only));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let raw = bench.limit()?;
-    report.add(raw.clone());
+    report.add(bench.limit()?);
     runtime.block_on(async {
         if wanted(SINGLE) {
             for callers in [1, 64] {
@@ -82,7 +81,7 @@ pub fn run(
             }
         }
         if wanted(ALONE) {
-            report.add(bench.alone(&raw).await?);
+            report.add(bench.alone().await?);
         }
         if wanted(LOAD) {
             report.add(bench.load().await?);

@@ -25,6 +25,7 @@ use windlass_engine::command::Caller;
 use windlass_engine::command::plan::Verb;
 use windlass_engine::stage::Told;
 
+use super::limit::Raw;
 use super::store::Report;
 use super::{Row, Timer, limit};
 use crate::Windlass;
@@ -88,11 +89,10 @@ pub fn run(setup: Setup<'_>, show: &mut dyn FnMut(&Row)) -> anyhow::Result<Vec<R
     let mut report = Report::new(show);
     let wanted = |workload: &str| only.is_none_or(|only| workload.contains(only));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let limit = bench.limit()?;
-    report.add(limit.clone());
+    report.add(bench.limit()?);
     runtime.block_on(async {
         if wanted(ALONE) {
-            report.add(bench.alone(&limit).await?);
+            report.add(bench.alone().await?);
         }
         if wanted(MANY) {
             report.add(bench.many().await?);
@@ -218,9 +218,10 @@ impl Bench<'_> {
         parse(&yaml, Format::Yaml).map_err(|problems| anyhow::anyhow!("{problems}"))
     }
 
-    async fn alone(&self, limit: &Row) -> anyhow::Result<Row> {
+    async fn alone(&self) -> anyhow::Result<Row> {
         let gaps = Arc::new(Gaps::default());
         let windlass = self.start("alone", self.options(), &gaps).await?;
+        let mut raw = self.embedded().then(|| Raw::open(self.folder, 1)).transpose()?;
         let began = Instant::now();
         let mut stages = 0;
         for n in 0..self.scale.alone.div_ceil(10) {
@@ -228,14 +229,20 @@ impl Bench<'_> {
             until_ended(&windlass, &[plan]).await?;
             lock(&gaps.last).clear();
             stages += 10;
+            if let Some(raw) = &mut raw {
+                (0..10).try_for_each(|_| raw.commit())?;
+            }
         }
-        let row = gaps.row(ALONE, self.store(), 1, stages, began.elapsed())?;
+        let row = gaps.row(
+            ALONE,
+            self.store(),
+            1,
+            stages,
+            began.elapsed() - raw.as_ref().map_or(Duration::ZERO, Raw::spent),
+        )?;
         windlass.stop().await;
-        if !self.embedded() {
-            return Ok(row);
-        }
-        // A disk's latency drifts: the raw commit is measured on both sides of ours.
-        let raw_us = f64::midpoint(limit.p50_us, self.limit()?.p50_us);
+        let Some(raw) = raw else { return Ok(row) };
+        let raw_us = raw.row()?.p50_us;
         let pass = row.p50_us <= 1.5 * raw_us;
         Ok(row.judged(format!("overhead p50 at most 1.5 x {raw_us:.0} us, a raw durable commit"), pass))
     }

@@ -3,8 +3,8 @@ use windlass_core::trigger::TriggerSpec;
 use windlass_core::trigger::rules::create;
 
 use super::*;
-use crate::kv::Kv;
 use crate::kv::memory::Memory;
+use crate::kv::{Kv, Survives};
 
 fn spec(text: &str) -> TriggerSpec {
     serde_json::from_str(text).unwrap()
@@ -96,7 +96,7 @@ fn a_large_specification_stands_apart() {
     let trigger = create("t".parse().unwrap(), spec, Ms::ZERO).unwrap();
     let (kept, apart) = Kept::of(trigger.clone(), 0).unwrap();
     let store = Memory::default();
-    store.commit([(key::trigger_spec(&kept.id), apart)].into()).unwrap();
+    store.commit([(key::trigger_spec(&kept.id), apart)].into(), Survives::PowerLoss).unwrap();
     let due = kept.encode_due().unwrap();
     assert!(due.len() < 200, "{}", due.len());
     assert_eq!(Kept::decode_due("t", &due).unwrap().whole(&*store.read()).unwrap(), trigger);
