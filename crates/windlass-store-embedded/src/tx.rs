@@ -88,6 +88,11 @@ impl<'a> Tx<'a> {
         }
     }
 
+    /// The same without a copy, if it was written lately.
+    pub(crate) fn hot_task(&self, id: &TaskId) -> Option<&TaskRow> {
+        self.hot.tasks.get(id.as_str()).map(|kept| &kept.row)
+    }
+
     /// The checkpoint that is stored beside the task.
     pub(crate) fn saved(&self, id: &TaskId) -> Result<Option<Json>, KvError> {
         match self.hot.tasks.get(id.as_str()) {

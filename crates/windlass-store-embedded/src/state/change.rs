@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use windlass_core::event::Event;
 use windlass_core::json::Json;
 use windlass_core::port::state::{LastOp, PlanRow, TaskRow};
-use windlass_core::task::Control;
+use windlass_core::task::{Control, Task};
 
 use super::history;
 use super::prepared::Saved;
@@ -64,10 +64,15 @@ pub(super) struct PlanChange {
 impl TaskChange {
     /// Of a stored row, one version on.
     pub(super) fn of(old: TaskRow) -> TaskChange {
-        let mut change = TaskChange::new(old.clone());
-        change.new.version += 1;
-        change.old = Some(old);
-        change
+        let task = old.task.clone();
+        TaskChange::to(old, task)
+    }
+
+    /// Of a stored row, with another task in it.
+    pub(super) fn to(old: TaskRow, task: Task) -> TaskChange {
+        let (control, op) = (old.control.clone(), old.op.clone());
+        let new = TaskRow { task, control, checkpoint: old.checkpoint, version: old.version + 1, seq: old.seq, op };
+        TaskChange { old: Some(old), ..TaskChange::new(new) }
     }
 
     /// Of a task that was not there.

@@ -11,7 +11,7 @@ use windlass_core::port::state::{
     Ask, CheckpointPut, LastOp, OpRow, PlanPut, PlanRow, Step, Stepped, TaskPut, TaskRow, TenantRow, Writer,
 };
 use windlass_core::port::{PortError, Refusal};
-use windlass_core::task::{Control, Request};
+use windlass_core::task::{Control, Request, Task};
 use windlass_core::time::Ms;
 
 use super::change::{CheckpointChange, PlanChange, TaskChange};
@@ -134,6 +134,11 @@ fn repeat(tx: &Tx<'_>, step: &Step) -> Result<Option<Stepped>, Stop> {
         let control = row(subject)?.map(|row| row.control).unwrap_or_default();
         return Ok(Some(Stepped { version: op.version, seq: op.seq, control, at: op.at, answer: op.answer }));
     }
+    // Nearly always it is not: then nothing is copied.
+    let last = subject.and_then(|id| tx.hot_task(id)).and_then(|row| row.op.as_ref());
+    if last.is_some_and(|last| last.id != step.op.id) {
+        return Ok(None);
+    }
     match row(subject)? {
         Some(TaskRow { op: Some(last), version, seq, control, .. }) if last.id == step.op.id => {
             match last.digest == step.op.digest {
@@ -210,23 +215,21 @@ impl Draft {
                 if matches!(who, Writer::Person(_)) {
                     self.needs_plan(tx, &row.task.plan)?;
                 }
-                let same = |a: &windlass_core::task::Task| (a.plan.clone(), a.tenant.clone(), a.position, a.created_at);
-                if same(&row.task) != same(&task) {
+                if !is_same(&row.task, &task) {
                     return Err(
                         Refusal::Invalid("a task's plan, tenant, place and creation do not change".into()).into()
                     );
                 }
                 let (was, begun) = (row.task.status, task.fence > row.task.fence);
-                let mut change = TaskChange::of(row);
-                change.new.control = std::mem::take(&mut change.new.control).after(was, task.status, begun);
+                let mut change = TaskChange::to(row, task);
+                change.new.control = std::mem::take(&mut change.new.control).after(was, change.new.task.status, begun);
                 if let Writer::Owner { fence, .. } = self.by {
                     tenant.fence = tenant.fence.max(fence);
                     if begun {
-                        tenant.latest = Some(task.id.clone());
-                        tenant.started = Some(task.id.clone());
+                        tenant.latest = Some(change.new.task.id.clone());
+                        tenant.started = Some(change.new.task.id.clone());
                     }
                 }
-                change.new.task = task;
                 change
             }
         };
@@ -387,6 +390,11 @@ impl Draft {
         }
         Ok(())
     }
+}
+
+/// What does not change as long as a task lives.
+fn is_same(a: &Task, b: &Task) -> bool {
+    (&a.plan, &a.tenant, a.position, a.created_at) == (&b.plan, &b.tenant, b.position, b.created_at)
 }
 
 /// Whether this writer may put this row at all.

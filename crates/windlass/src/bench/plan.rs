@@ -407,7 +407,7 @@ async fn until_ended(windlass: &Windlass, plans: &[PlanId]) -> anyhow::Result<()
             if status.is_final() {
                 break;
             }
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
     Ok(())
