@@ -4,7 +4,9 @@ use std::cell::OnceCell;
 use std::fs::{File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use fjall::compaction::Leveled;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
 
 use super::{Batch, Kv, KvError, Read, Survives, Value, Visit};
@@ -36,6 +38,9 @@ impl Default for Options {
 /// Journals are replayed at open, so their size is the time a restart takes.
 const JOURNAL_BYTES_MAX: u64 = 64 << 20;
 const MEMTABLE_BYTES_MAX: u64 = 8 << 20;
+/// Tables are synced when they are full, and merged with those below them: the smaller they are, the shorter a commit
+/// waits for a disk that is busy with them.
+const TABLE_BYTES: u64 = 8 << 20;
 
 /// No store has this many batches.
 const SEQNO_MAX: u64 = 1 << 62;
@@ -121,7 +126,9 @@ fn open(data: &Path, options: &Options) -> Result<(Database, Keyspace), fjall::E
         .max_journaling_size(JOURNAL_BYTES_MAX)
         .worker_threads(2)
         .open()?;
-    let rows = db.keyspace("rows", || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES_MAX))?;
+    let tables = Arc::new(Leveled::default().with_table_target_size(TABLE_BYTES));
+    let rows = KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES_MAX).compaction_strategy(tables);
+    let rows = db.keyspace("rows", || rows)?;
     Ok((db, rows))
 }
 
