@@ -188,6 +188,7 @@ pub async fn open(url: &StoreUrl, settings: &Settings) -> Result<Stores, OpenErr
             let options = windlass_store_mysql::Options {
                 connections: settings.mysql.connections as usize,
                 migrate: settings.mysql.migrate,
+                answer_ms: settings.mysql.answer_ms,
                 ..Default::default()
             };
             stores(MySql::open(url, &options).await?)

@@ -89,6 +89,8 @@ pub struct MySql {
     pub connections: u64,
     /// Bring the schema up to date at start.
     pub migrate: bool,
+    /// How long a call may go unanswered before its effect counts as unknown.
+    pub answer_ms: u64,
 }
 
 /// `[redis]`
@@ -273,7 +275,7 @@ impl Default for Postgres {
 
 impl Default for MySql {
     fn default() -> Self {
-        MySql { connections: 8, migrate: true }
+        MySql { connections: 8, migrate: true, answer_ms: 30_000 }
     }
 }
 
@@ -380,6 +382,7 @@ impl Settings {
         environment.number("WINDLASS_POSTGRES_ANSWER_MS", &mut postgres.answer_ms)?;
         environment.number("WINDLASS_MYSQL_CONNECTIONS", &mut mysql.connections)?;
         environment.yes_or_no("WINDLASS_MYSQL_MIGRATE", &mut mysql.migrate)?;
+        environment.number("WINDLASS_MYSQL_ANSWER_MS", &mut mysql.answer_ms)?;
         environment.text("WINDLASS_REDIS_PREFIX", &mut redis.prefix);
         environment.number("WINDLASS_REDIS_ANSWER_MS", &mut redis.answer_ms)?;
         environment.path("WINDLASS_REDIS_CA_FILE", &mut redis.ca_file);
@@ -411,6 +414,7 @@ impl Settings {
         within("[postgres] connections", self.postgres.connections, 1..=256, "")?;
         within("[postgres] answer_ms", self.postgres.answer_ms, 100..=600_000, "")?;
         within("[mysql] connections", self.mysql.connections, 1..=256, "")?;
+        within("[mysql] answer_ms", self.mysql.answer_ms, 100..=600_000, "")?;
         within("[redis] answer_ms", self.redis.answer_ms, 100..=600_000, "")?;
         self.jobs.check()?;
         self.triggers.check()?;

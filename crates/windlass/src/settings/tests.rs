@@ -31,6 +31,7 @@ fn the_environment_is_over_the_file_and_checked() {
         ("WINDLASS_POSTGRES_MIGRATE", "later"),
         ("WINDLASS_MYSQL_CONNECTIONS", "0"),
         ("WINDLASS_MYSQL_MIGRATE", "later"),
+        ("WINDLASS_MYSQL_ANSWER_MS", "99"),
         ("WINDLASS_REDIS_ANSWER_MS", "99"),
     ] {
         let environment = |asked: &str| (asked == name).then(|| value.to_owned());

@@ -15,7 +15,7 @@ use windlass::core::port::{Page, PortError};
 use windlass::open::{StoreUrl, open};
 use windlass::settings::Settings;
 
-use crate::{redis_server, server, setting};
+use crate::{mysql_server, redis_server, server, setting};
 use load::Load;
 use proxy::{Fault, Proxy, Upstream};
 
@@ -37,6 +37,7 @@ struct Place {
 fn settings() -> Settings {
     let mut settings = Settings::default();
     (settings.postgres.answer_ms, settings.redis.answer_ms) = (ANSWER_MS, ANSWER_MS);
+    settings.mysql.answer_ms = ANSWER_MS;
     settings
 }
 
@@ -69,6 +70,12 @@ async fn redis_through_a_network_that_fails_nothing_is_lost_or_done_twice() {
     campaign("Redis", place).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mysql_through_a_network_that_fails_nothing_is_lost_or_done_twice() {
+    let database = mysql_server::database().await;
+    campaign("MySQL", through(&database.url, 3306, |_| "socket".to_owned())).await;
+}
+
 #[tokio::test]
 async fn postgres_that_lets_in_and_says_nothing_is_away_and_comes_back() {
     let url = server::schema().await.url.replace("connect_timeout=10", "connect_timeout=1");
@@ -79,6 +86,12 @@ async fn postgres_that_lets_in_and_says_nothing_is_away_and_comes_back() {
 async fn redis_that_lets_in_and_says_nothing_is_away_and_comes_back() {
     let space = redis_server::space();
     silence(through(&space.url, 6379, |_| "redis.sock".to_owned())).await;
+}
+
+#[tokio::test]
+async fn mysql_that_lets_in_and_says_nothing_is_away_and_comes_back() {
+    let database = mysql_server::database().await;
+    silence(through(&database.url, 3306, |_| "socket".to_owned())).await;
 }
 
 /// Nobody waits for ever on a server that does not answer, and whoever asks later is answered.

@@ -12,6 +12,9 @@ mod examples;
 mod faults;
 mod kill_points;
 mod kill_works;
+#[expect(dead_code, reason = "the store's own tests need more of it")]
+#[path = "../../../windlass-store-mysql/tests/it/server.rs"]
+mod mysql_server;
 mod plan;
 mod readme;
 #[expect(dead_code, reason = "the store's own tests need more of it")]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::demo::{Talker, Town};
-use super::{redis_server, root, server, setting, transcript};
+use super::{mysql_server, redis_server, root, server, setting, transcript};
 
 /// The release may have to be built first.
 const BUILT_WITHIN: Duration = Duration::from_secs(20 * 60);
@@ -66,6 +66,13 @@ fn the_walk_of_the_readme_prints_the_same_on_redis() {
 fn the_walk_of_the_readme_prints_the_same_on_postgres() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     on_a_server(&runtime.block_on(server::schema()).url, &[]);
+}
+
+#[test]
+fn the_walk_of_the_readme_prints_the_same_on_mysql() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let database = runtime.block_on(mysql_server::database());
+    on_a_server(&database.url, &[]);
 }
 
 #[test]

@@ -8,23 +8,31 @@ use std::process::Command;
 use rustix::process::Signal;
 
 use super::demo::{LIMIT, Talker, Town, member};
-use super::{redis_server, root, server};
+use super::{mysql_server, redis_server, root, server};
 use windlass::core::time::Ms;
 
 /// Where they meet.
 struct Place {
     url: String,
     environment: Vec<(&'static str, String)>,
+    /// It is there as long as this is.
+    _database: Option<mysql_server::Database>,
 }
 
 fn postgres() -> Place {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    Place { url: runtime.block_on(server::schema()).url, environment: Vec::new() }
+    Place { url: runtime.block_on(server::schema()).url, environment: Vec::new(), _database: None }
+}
+
+fn mysql() -> Place {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let database = runtime.block_on(mysql_server::database());
+    Place { url: database.url.clone(), environment: Vec::new(), _database: Some(database) }
 }
 
 fn redis() -> Place {
     let space = redis_server::space();
-    Place { url: space.url, environment: vec![("WINDLASS_REDIS_PREFIX", space.prefix)] }
+    Place { url: space.url, environment: vec![("WINDLASS_REDIS_PREFIX", space.prefix)], _database: None }
 }
 
 /// One of them.
@@ -241,6 +249,16 @@ fn two_on_postgres_work_as_one() {
 #[test]
 fn four_on_postgres_work_as_one() {
     together(&postgres(), 4);
+}
+
+#[test]
+fn two_on_mysql_work_as_one() {
+    together(&mysql(), 2);
+}
+
+#[test]
+fn four_on_mysql_work_as_one() {
+    together(&mysql(), 4);
 }
 
 #[test]
