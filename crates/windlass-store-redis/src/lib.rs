@@ -30,6 +30,7 @@ use group::Group;
 use keys::Keys;
 use link::Link;
 use script::Call;
+use state::known::Known;
 use wake::Wake;
 
 /// How to open the store.
@@ -63,6 +64,7 @@ pub(crate) struct Inner {
     wake: Wake,
     boundaries: Group,
     commits: Group,
+    known: Known,
     ahead_ms: u64,
     durability: Durability,
     listener: std::sync::OnceLock<AbortHandle>,
@@ -93,6 +95,7 @@ impl Redis {
             wake: Wake::new(begin, count),
             boundaries: Group::default(),
             commits: Group::default(),
+            known: Known::default(),
             ahead_ms: options.ahead_ms.min(Ms::MAX.get()),
             durability,
             listener: std::sync::OnceLock::new(),

@@ -47,11 +47,11 @@ scripts! {
     LOAD_LOCKS = ["locks", "load_locks"];
     LIST_LOCKS = ["locks", "list_locks"];
     PURGE_LOCKS = ["locks", "purge_locks"];
-    SUBMIT = ["jobs", "submit"];
-    TURN = ["jobs", "turn"];
-    ASK = ["jobs", "ask"];
-    SWEEP = ["jobs", "sweep"];
-    PURGE_JOBS = ["jobs", "purge_jobs"];
+    SUBMIT = ["jobs", "life", "submit"];
+    TURN = ["jobs", "life", "turn"];
+    ASK = ["jobs", "life", "ask"];
+    SWEEP = ["jobs", "life", "sweep"];
+    PURGE_JOBS = ["jobs", "life", "purge_jobs"];
     SET_RULES = ["jobs", "set_rules"];
     QUEUES = ["queues"];
     LIST_LIVE = ["list_live"];

@@ -2,6 +2,7 @@
 //! read at one moment.
 
 mod boundary;
+pub(crate) mod known;
 mod list;
 mod load;
 mod row;
@@ -20,6 +21,7 @@ use crate::reply::{array, number, parts};
 use crate::script;
 use crate::wake::Port;
 use crate::{Inner, Redis};
+use boundary::Boundary;
 use row::Fields;
 
 #[async_trait]
@@ -30,13 +32,13 @@ impl State for Redis {
 
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         check_batch(steps.len())?;
+        let known = &self.inner.known;
         if let [step] = steps
-            && boundary::fits(step)
-            && step.check().is_ok()
+            && let Some(boundary) = Boundary::of(known, step)
         {
-            let args = boundary::args(step)?;
+            let args = boundary.args()?;
             let (stamp, answer) = group::carry(&self.inner, |inner| &inner.boundaries, &script::BOUNDARY, args).await?;
-            if let Some(stepped) = boundary::answered(answer, &stamp)? {
+            if let Some(stepped) = boundary.answered(known, &answer, &stamp)? {
                 return Ok(vec![Ok(stepped)]);
             }
         }
@@ -50,7 +52,7 @@ impl State for Redis {
         let mut answers = self.committed(sound).await?.into_iter();
         let each = steps.iter().zip(checked).map(|(step, checked)| match checked {
             Err(refusal) => Ok(Err(refusal)),
-            Ok(()) => step::answered(step, answers.next().unwrap_or(redis::Value::Nil)),
+            Ok(()) => step::answered(known, step, answers.next().unwrap_or(redis::Value::Nil)),
         });
         each.collect()
     }

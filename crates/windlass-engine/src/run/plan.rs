@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::{TryStreamExt as _, stream};
 use tokio::time::Instant;
 use windlass_core::event::{At, Event, Fact};
 use windlass_core::id::{PlanId, StageName, TaskId};
@@ -60,21 +61,25 @@ pub(crate) async fn conduct(engine: Arc<Shared>) {
 impl Shared {
     /// Ends those of these plans of which nothing is active any more.
     pub(crate) async fn settle(&self, plans: Vec<PlanId>) -> Result<(), Error> {
-        for plan in plans {
-            // Counting a plan's tasks costs as much as it has tasks: first whether one of them is active.
-            if self.has_task(&plan, ACTIVE).await? {
-                continue;
-            }
-            let Some((seen, _)) = self.over(&plan).await? else { continue };
-            if !self.asked_of(&plan).await?.is_empty() {
-                continue;
-            }
-            // What was asked for and had begun before that look is active now; what was asked for since has written the plan.
-            if let Some((row, fact)) = self.over(&plan).await?
-                && row.version == seen.version
-            {
-                self.put_plan(row, fact).await?;
-            }
+        // Each takes some calls of the store one after the other, and no plan has to wait for those of another.
+        let plans = stream::iter(plans.into_iter().map(Ok));
+        plans.try_for_each_concurrent(SETTLED_AT_ONCE, |plan| async move { self.settle_one(&plan).await }).await
+    }
+
+    async fn settle_one(&self, plan: &PlanId) -> Result<(), Error> {
+        // Counting a plan's tasks costs as much as it has tasks: first whether one of them is active.
+        if self.has_task(plan, ACTIVE).await? {
+            return Ok(());
+        }
+        let Some((seen, _)) = self.over(plan).await? else { return Ok(()) };
+        if !self.asked_of(plan).await?.is_empty() {
+            return Ok(());
+        }
+        // What was asked for and had begun before that look is active now; what was asked for since has written the plan.
+        if let Some((row, fact)) = self.over(plan).await?
+            && row.version == seen.version
+        {
+            self.put_plan(row, fact).await?;
         }
         Ok(())
     }
@@ -246,6 +251,9 @@ impl Shared {
         self.sweeping.notify_one();
     }
 }
+
+/// Plans that are looked into at a time.
+const SETTLED_AT_ONCE: usize = 16;
 
 /// Before a plan that others keep changing is tried again.
 const AGAIN_MS: u64 = 100;

@@ -104,9 +104,13 @@ impl<'de> Deserialize<'de> for Meta {
     }
 }
 
-/// Everything but what has keys of its own.
+/// Everything but what has keys of its own. A job that was completed keeps the record it ran with: nobody runs it, and
+/// its version is one more.
 fn base(id: JobId, meta: &str, status: JobStatus) -> Result<Job, PortError> {
-    let meta: Meta = serde_json::from_str(meta).map_err(|error| corrupt("a job", error))?;
+    let mut meta: Meta = serde_json::from_str(meta).map_err(|error| corrupt("a job", error))?;
+    if status == JobStatus::Completed && !meta.worker.is_empty() {
+        meta = Meta { version: meta.version + 1, worker: String::new(), deliveries: 0, lease_until: Ms::ZERO, ..meta };
+    }
     let id_of = |text: &str| if text.is_empty() { None } else { Some(text.to_owned()) };
     Ok(Job {
         id,

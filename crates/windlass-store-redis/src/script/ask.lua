@@ -1,4 +1,5 @@
 -- What a person does to jobs: cancel or requeue, at the time of this clock.
+local L = life()
 local what, head, tail = nx(), nx(), nx()
 local asker = head .. s(now) .. tail
 local ids = {}
@@ -6,43 +7,43 @@ for i = 1, tonumber(nx()) do ids[i] = nx() end
 preload(ids)
 
 local function ask_cancel(job)
-  local status = status_of(job)
+  local status = L.status_of(job)
   if status == 'running' then
-    if wants_end(job) then return 'requested' end
-    local fixed, _, asked = asked_of(job)
+    if L.wants_end(job) then return 'requested' end
+    local fixed, _, asked = L.asked_of(job)
     job.rest = fixed .. ',{"cancel":' .. asker .. '}' .. asked
-    write_meta(job)
+    L.write_meta(job)
     return 'requested'
   end
   if status ~= 'pending' then return status end
-  local member = member_of(job)
+  local member = L.member_of(job)
   zrem($lane..job.queue .. ':' .. job.tenant, member)
   zrem($later..job.queue, member .. job.tenant)
   zrem($waits..job.queue .. ':' .. job.tenant, member)
   add_count($queue..job.queue, 'waiting', -1)
   if job.tenant ~= '' then add_count($of_tenant..job.tenant, 'waiting', -1) end
-  job.rest = (asked_of(job)) .. ',{"asked":' .. asker .. '}'
-  forget_part(job, 'error')
-  ended(job, 'cancelled')
+  job.rest = (L.asked_of(job)) .. ',{"asked":' .. asker .. '}'
+  L.forget_part(job, 'error')
+  L.ended(job, 'cancelled')
   return 'cancelled now'
 end
 
 local function ask_requeue(job)
-  local status = status_of(job)
+  local status = L.status_of(job)
   if status ~= 'failed' then return {'State', status} end
   local when = redis.call('GET', $job..job.id .. ':completed_at')
   zrem($ended_jobs..'failed', string.format('%015.0f', MAX - when) .. job.id .. job.queue .. ':' .. job.tenant)
-  for _, name in ipairs({'error', 'started_at', 'completed_at'}) do forget_part(job, name) end
-  job.rest = (asked_of(job)) .. ',{"asked":' .. asker .. '}'
+  for _, name in ipairs({'error', 'started_at', 'completed_at'}) do L.forget_part(job, name) end
+  job.rest = (L.asked_of(job)) .. ',{"asked":' .. asker .. '}'
   job.attempt, job.started, job.runAt = 0, '0', s(now)
-  left(job, 'pending')
-  enter_waiting(job)
+  L.left(job, 'pending')
+  L.enter_waiting(job)
   return 'requeued'
 end
 
 local out = {}
 for i, id in ipairs(ids) do
-  local job = job_of(id)
+  local job = L.job_of(id)
   out[i] = job and (what == 'cancel' and ask_cancel(job) or what ~= 'cancel' and ask_requeue(job)) or {'NotFound'}
 end
 return {out, finish()}

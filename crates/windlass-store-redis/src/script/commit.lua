@@ -66,18 +66,19 @@ local function subject(step)
   return step.ask and step.ask.task
 end
 
-local function answer(version, seq, row, when, kept)
+-- The last is the version of the checkpoint that a task has now, said of what is written and not of a repeat.
+local function answer(version, seq, row, when, kept, checkpoint)
   local out = {'ok', version, seq, when, kept}
   for i = 1, #CONTROL do out[5 + i] = row and row[CONTROL[i]] or '' end
+  out[6 + #CONTROL] = checkpoint or ''
   return out
 end
 
 -- What is read once for a step.
+local READS_TASK = {__index = function(t, id) local row = load_task(id) or false; t[id] = row; return row end}
+local READS_PLAN = {__index = function(t, id) local row = load_plan(id) or false; t[id] = row; return row end}
 local function world()
-  return {
-    tasks = setmetatable({}, {__index = function(t, id) local row = load_task(id) or false; t[id] = row; return row end}),
-    plans = setmetatable({}, {__index = function(t, id) local row = load_plan(id) or false; t[id] = row; return row end}),
-  }
+  return {tasks = setmetatable({}, READS_TASK), plans = setmetatable({}, READS_PLAN)}
 end
 
 local function repeated(step, w)
@@ -272,10 +273,12 @@ local function put_task(put, step, w, tasks)
   if put.spec then redis.call('SET', $task_spec..put.id, put.spec) end
   if step.by == 'O' then
     local stored = row.tenant_fence or redis.call('HGET', $tenant..row.tenantId, 'fence') or '0'
-    if less(stored, step.fence) then redis.call('HSET', $tenant..row.tenantId, 'fence', step.fence) end
+    local highest = less(stored, step.fence) and step.fence or stored
     if begun then
       redis.call('SET', $tenant_task..row.tenantId, put.id)
-      redis.call('HSET', $tenant..row.tenantId, 'started', put.id)
+      redis.call('HSET', $tenant..row.tenantId, 'fence', highest, 'started', put.id)
+    elseif highest ~= stored then
+      redis.call('HSET', $tenant..row.tenantId, 'fence', highest)
     end
   end
   if step.by ~= 'P' then
@@ -338,16 +341,13 @@ local function write_task(row)
   redis.call('HSET', $task..row.id, unpack(all))
   if not row.new then return reindex(row.was, row) end
   local member = place(row)
-  redis.call('ZADD', $tasks..'all', 0, member)
-  redis.call('ZADD', $tasks..row.status, 0, member)
-  redis.call('ZADD', $plan_tasks..row.planId, 0, member)
-  redis.call('ZADD', $tenant_tasks..row.tenantId, 0, member)
-  redis.call('HINCRBY', $tally..row.planId, row.status, 1)
-  if row.owner ~= '' then
-    redis.call('SADD', $owned..row.owner, row.id)
-    redis.call('HINCRBY', $plan..row.planId, 'slots', 1)
-  end
-  enter(row)
+  entry(sorted, $tasks..'all', member, 0)
+  entry(sorted, $tasks..row.status, member, 0)
+  entry(sorted, $plan_tasks..row.planId, member, 0)
+  entry(sorted, $tenant_tasks..row.tenantId, member, 0)
+  count(row.planId, row.status, 1)
+  put_owner(row, true)
+  put_waits(row, true)
   return true
 end
 
@@ -422,7 +422,8 @@ local function write(step, w)
     redis.call('ZADD', $ops, now, step.op)
   end
   local task = subject(step)
-  return answer(version, seq, task and w.tasks[task], s(now), step.answer), wakes
+  local row = task and w.tasks[task]
+  return answer(version, seq, row, s(now), step.answer, row and row.checkpoint), wakes
 end
 
 local out, wakes = {}, false
@@ -437,6 +438,7 @@ for i = 1, tonumber(nx()) do
   end
   out[i] = done
 end
+write_index()
 for plan in pairs(opens) do judge_open(plan) end
 if wakes then wake('state') end
 return {s(now), out}

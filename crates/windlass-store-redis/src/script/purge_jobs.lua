@@ -1,4 +1,5 @@
 -- Forgets jobs that ended before.
+local L = life()
 local before, limit = tonumber(nx()), tonumber(nx())
 local done = 0
 local PARTS = {'status', 'payload', 'result', 'error', 'submitted_at', 'started_at', 'completed_at', 'meta'}
@@ -6,7 +7,7 @@ local PARTS = {'status', 'payload', 'result', 'error', 'submitted_at', 'started_
 local function forget(job)
   local keys = {}
   for i, part in ipairs(PARTS) do keys[i] = $job..job.id .. ':' .. part end
-  local key = (asked_of(job)):match(',{"key":"(.*)"}$')
+  local key = (L.asked_of(job)):match(',{"key":"(.*)"}$')
   if key then
     key = $job_key..job.tenant .. ':' .. job.queue .. ':' .. key
     if redis.call('GET', key) == job.id then keys[#keys + 1] = key end
@@ -22,7 +23,7 @@ for _, status in ipairs({'completed', 'failed', 'cancelled'}) do
   for i, member in ipairs(old) do ids[i] = member:sub(16, 51) end
   preload(ids)
   for i, id in ipairs(ids) do
-    local job = job_of(id)
+    local job = L.job_of(id)
     if job then forget(job) end
     zrem($ended_jobs..status, old[i])
     done = done + 1

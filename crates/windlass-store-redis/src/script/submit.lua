@@ -52,11 +52,11 @@ local function judge(group)
   local answers, coming, with_key, more = {}, {}, {}, {}
   for i, new in ipairs(group) do
     local key = new.key ~= '' and new.tenant .. ':' .. new.queue .. ':' .. new.key or nil
-    local there = cache[new.id] and job_of(new.id) or coming[new.id]
+    local there = cache[new.id] and life().job_of(new.id) or coming[new.id]
     if not there and key then
       there = with_key[key]
       local id = not there and holder_of(key)
-      there = there or (id and job_of(id))
+      there = there or (id and life().job_of(id))
     end
     if there then
       if digest_of(there) ~= new.digest then return {'OpReused'} end
@@ -94,11 +94,15 @@ local function accept(new)
   local meta = '[1,0,0,0,"",0,' .. run_at .. ',' .. at_now .. ',0,"' .. queue .. '","' .. tenant .. '",' .. priority .. ','
     .. place .. new.rest .. ']'
   cache[id], statuses[id] = meta, 'pending'
-  local key, n = $job..id, #sets
-  sets[n + 1], sets[n + 2] = key .. ':status', 'pending'
-  sets[n + 3], sets[n + 4] = key .. ':submitted_at', at_now
-  sets[n + 5], sets[n + 6] = key .. ':meta', meta
-  if new.payload ~= '' then sets[n + 7], sets[n + 8] = key .. ':payload', new.payload end
+  local n = set_n
+  sets[n + 1], sets[n + 2] = JOB .. id .. ':status', 'pending'
+  sets[n + 3], sets[n + 4] = JOB .. id .. ':submitted_at', at_now
+  sets[n + 5], sets[n + 6] = JOB .. id .. ':meta', meta
+  set_n = n + 6
+  if new.payload ~= '' then
+    sets[n + 7], sets[n + 8] = JOB .. id .. ':payload', new.payload
+    set_n = n + 8
+  end
   if new.with then
     redis.call('SET', $job_key..new.with, id)
     known_keys[new.with] = id

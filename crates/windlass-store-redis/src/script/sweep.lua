@@ -1,4 +1,5 @@
 -- Judges running jobs whose lease has run out and that will not be delivered again.
+local L = life()
 local left_over = tonumber(nx())
 local done = 0
 for _, queue in ipairs(redis.call('ZRANGE', $queues, 0, -1)) do
@@ -10,10 +11,10 @@ for _, queue in ipairs(redis.call('ZRANGE', $queues, 0, -1)) do
     for i, entry in ipairs(entries) do ids[i] = entry:sub(1, 36) end
     preload(ids)
     for i, id in ipairs(ids) do
-      local job = job_of(id)
+      local job = L.job_of(id)
       if not job then
         redis.call('ZREM', $running..queue, entries[i])
-      elseif done < left_over and expire(job) then
+      elseif done < left_over and L.expire(job) then
         done = done + 1
       else
         passed = passed + 1

@@ -68,6 +68,7 @@ local function take_of(of)
       out[#out + 1] = own(load_task(one[3]))
     end
   end
+  write_index()
   judge_open(of)
 end
 
@@ -83,6 +84,7 @@ if named > 0 then
     out[i] = take_named(id)
     if out[i][1] == 'ok' then touched[redis.call('HGET', $task..id, 'planId')] = true end
   end
+  write_index()
   for of in pairs(touched) do judge_open(of) end
 elseif plan ~= '' then
   take_of(plan)

@@ -18,25 +18,73 @@ local function waits(row)
   return class, string.format('%015.0f %010.0f %s', row.readyAt, row.position, row.id)
 end
 
-local function leave(row)
+-- What becomes of entries and counts is written at the end of a script, all of a key together: the score of an entry of
+-- a sorted set, `true` for one of a set, `false` for one that goes.
+local sorted, plain, counts, slot_sums, claims = {}, {}, {}, {}, {}
+
+local function entry(lists, key, member, value)
+  local of = lists[key]
+  if not of then
+    of = {}
+    lists[key] = of
+  end
+  of[member] = value
+end
+
+local function count(plan, status, n)
+  local key = $tally..plan
+  local of = counts[key]
+  entry(counts, key, status, (of and of[status] or 0) + n)
+end
+
+local function put_waits(row, there)
   local class, member = waits(row)
-  if class and row.owner == '' then
-    redis.call('ZREM', $ready..row.planId, member)
-  elseif class then
+  if not class then return end
+  if row.owner == '' then
+    entry(sorted, $ready..row.planId, member, there and class)
+  else
     local key = $claimed..row.planId .. ':' .. row.owner
-    redis.call('ZREM', key, member)
-    if redis.call('EXISTS', key) == 0 then redis.call('SREM', $claimers..row.planId, row.owner) end
+    entry(sorted, key, member, there and class)
+    claims[key] = {row.planId, row.owner}
   end
 end
 
-local function enter(row)
-  local class, member = waits(row)
-  if class and row.owner == '' then
-    redis.call('ZADD', $ready..row.planId, class, member)
-  elseif class then
-    redis.call('ZADD', $claimed..row.planId .. ':' .. row.owner, class, member)
-    redis.call('SADD', $claimers..row.planId, row.owner)
+local function put_owner(row, there)
+  if row.owner == '' then return end
+  entry(plain, $owned..row.owner, row.id, there)
+  slot_sums[row.planId] = (slot_sums[row.planId] or 0) + (there and 1 or -1)
+end
+
+-- Writes the entries of one key.
+local function write_entries(key, list, add, remove, scored)
+  local come, go = {}, {}
+  for member, value in pairs(list) do
+    if not value then
+      go[#go + 1] = member
+    else
+      if scored then come[#come + 1] = value end
+      come[#come + 1] = member
+    end
   end
+  for i = 1, #go, 4000 do redis.call(remove, key, unpack(go, i, math.min(i + 3999, #go))) end
+  for i = 1, #come, 4000 do redis.call(add, key, unpack(come, i, math.min(i + 3999, #come))) end
+end
+
+local function write_index()
+  for key, list in pairs(sorted) do write_entries(key, list, 'ZADD', 'ZREM', true) end
+  for key, list in pairs(plain) do write_entries(key, list, 'SADD', 'SREM', false) end
+  for key, list in pairs(counts) do
+    for status, n in pairs(list) do
+      if n ~= 0 then redis.call('HINCRBY', key, status, n) end
+    end
+  end
+  for plan, n in pairs(slot_sums) do
+    if n ~= 0 and redis.call('EXISTS', $plan..plan) == 1 then redis.call('HINCRBY', $plan..plan, 'slots', n) end
+  end
+  for key, of in pairs(claims) do
+    redis.call(redis.call('EXISTS', key) == 1 and 'SADD' or 'SREM', $claimers..of[1], of[2])
+  end
+  sorted, plain, counts, slot_sums, claims = {}, {}, {}, {}, {}
 end
 
 -- Whether anything of a plan could be handed out, if its conductor lives.
@@ -57,26 +105,22 @@ local function reindex(before, row)
   local moved = false
   if before.status ~= row.status then
     local member = place(row)
-    redis.call('ZREM', $tasks..before.status, member)
-    redis.call('ZADD', $tasks..row.status, 0, member)
-    redis.call('HINCRBY', $tally..row.planId, before.status, -1)
-    redis.call('HINCRBY', $tally..row.planId, row.status, 1)
+    entry(sorted, $tasks..before.status, member, false)
+    entry(sorted, $tasks..row.status, member, 0)
+    count(row.planId, before.status, -1)
+    count(row.planId, row.status, 1)
   end
   if before.owner ~= row.owner then
     moved = true
-    if before.owner ~= '' then redis.call('SREM', $owned..before.owner, row.id) end
-    if row.owner ~= '' then redis.call('SADD', $owned..row.owner, row.id) end
-    local slots = (row.owner ~= '' and 1 or 0) - (before.owner ~= '' and 1 or 0)
-    if slots ~= 0 and redis.call('EXISTS', $plan..row.planId) == 1 then
-      redis.call('HINCRBY', $plan..row.planId, 'slots', slots)
-    end
+    put_owner(before, false)
+    put_owner(row, true)
   end
   local was, there = waits(before)
   local is, here = waits(row)
   if was ~= is or there ~= here or before.owner ~= row.owner then
     moved = true
-    leave(before)
-    enter(row)
+    put_waits(before, false)
+    put_waits(row, true)
   end
   return moved
 end

@@ -27,28 +27,33 @@ preload(ids)
 
 local function holds(job, fence)
   if job.fence ~= fence then return {'Stale', fence, job.fence} end
-  if job.worker == '' then return {'State', status_of(job)} end
+  if job.worker == '' then return {'State', life().status_of(job)} end
 end
 
--- A job that runs under this fence and is done, without taking it apart. Whatever else there is to say is said below.
-local RUNS = '^%[(%d+),(%d+),%d+,(%d+),"[^"]+",%d+(),%d+,%d+,(%d+),"([^"]*)","([^"]*)"'
+-- A job that runs under this fence and is done, without taking it apart: its record stays as it is, and the status says
+-- the rest. Whatever else there is to say is said below.
+local RUNS = '^%[%d+,(%d+),%d+,(%d+),"[^"]+",%d+,%d+,%d+,(%d+),"([^"]*)","([^"]*)"'
+local of_queue, leave, come
 local function complete(said)
   local id = said.id
   local text = cache[id]
-  if type(text) ~= 'string' or text:find(',{"cancel":', 1, true) then return false end
-  local version, attempt, fence, rest, started, queue, tenant = text:match(RUNS)
-  if not version or fence ~= said.fence then return false end
+  if statuses[id] ~= 'running' or type(text) ~= 'string' or text:find(',{"cancel":', 1, true) then return false end
+  local attempt, fence, started, queue, tenant = text:match(RUNS)
+  if fence ~= said.fence then return false end
   local ends, newest = end_of(started)
-  local meta = '[' .. version + 1 .. ',' .. attempt .. ',0,' .. fence .. ',"",0' .. text:sub(rest)
-  cache[id], statuses[id] = meta, 'completed'
-  local key, n = $job..id, #sets
-  sets[n + 1], sets[n + 2] = key .. ':status', 'completed'
-  sets[n + 3], sets[n + 4] = key .. ':result', said.text
-  sets[n + 5], sets[n + 6] = key .. ':completed_at', ends
-  sets[n + 7], sets[n + 8] = key .. ':meta', meta
-  if tonumber(attempt) > 1 then dels[#dels + 1] = key .. ':error' end
-  zrem($running..queue, id .. tenant)
-  zadd($ended_jobs..'completed', 0, newest .. id .. queue .. ':' .. tenant)
+  statuses[id] = 'completed'
+  local n = set_n
+  sets[n + 1], sets[n + 2] = JOB .. id .. ':status', 'completed'
+  sets[n + 3], sets[n + 4] = JOB .. id .. ':result', said.text
+  sets[n + 5], sets[n + 6] = JOB .. id .. ':completed_at', ends
+  set_n = n + 6
+  if attempt ~= '1' then dels[#dels + 1] = JOB .. id .. ':error' end
+  if queue ~= of_queue then
+    of_queue, leave, come = queue, list_of(rems, $running..queue), list_of(adds, $ended_jobs..'completed')
+  end
+  leave[#leave + 1] = id .. tenant
+  n = #come
+  come[n + 1], come[n + 2] = 0, newest .. id .. queue .. ':' .. tenant
   ended_ids[#ended_ids + 1] = id
   if tenant ~= '' then add_count($of_tenant..tenant, 'running', -1) end
   if has_rules then
@@ -60,28 +65,29 @@ end
 
 local function settle(said)
   if said.kind == 'completed' and complete(said) then return 'completed' end
-  local job = job_of(said.id)
+  local L = life()
+  local job = L.job_of(said.id)
   if not job then return {'NotFound'} end
-  if job.worker == '' and job.fence == said.fence and said.fence ~= '0' then return status_of(job) end
+  if job.worker == '' and job.fence == said.fence and said.fence ~= '0' then return L.status_of(job) end
   local no = holds(job, said.fence)
   if no then return no end
   if said.kind == 'completed' then
-    write(job, 'result', said.text)
-    if tonumber(job.attempt) > 1 then forget_part(job, 'error') end
-    leave_running(job)
-    ended(job, 'completed')
+    L.write(job, 'result', said.text)
+    if tonumber(job.attempt) > 1 then L.forget_part(job, 'error') end
+    L.leave_running(job)
+    L.ended(job, 'completed')
   elseif said.kind == 'failed' then
-    if wants_end(job) then
-      failed(job, said.cancelled)
+    if L.wants_end(job) then
+      L.failed(job, said.cancelled)
     else
-      again_or_failed(job, said.text, said.retry, said.spread)
+      L.again_or_failed(job, said.text, said.retry, said.spread)
     end
   elseif said.kind == 'released' then
-    if wants_end(job) then
-      failed(job, windlass_error('CANCELLED', 'its end was asked for while it ran'))
+    if L.wants_end(job) then
+      L.failed(job, L.windlass_error('CANCELLED', 'its end was asked for while it ran'))
     else
       job.attempt = math.max(job.attempt - 1, 0)
-      waits_again(job, now)
+      L.waits_again(job, now)
     end
   else
     return {'Invalid'}
@@ -90,16 +96,17 @@ local function settle(said)
 end
 
 local function beat(said, lease)
-  local job = job_of(said.id)
+  local L = life()
+  local job = L.job_of(said.id)
   if not job then return {'NotFound'} end
   local no = holds(job, said.fence)
   if no then return no end
-  local till, timeout = deadline(job)
+  local till, timeout = L.deadline(job)
   if till and till <= now then return {'TimedOut', timeout} end
   job.lease = s(after_now(lease))
   zadd($running..job.queue, job.lease, job.id .. job.tenant)
-  write_meta(job)
-  return {'ok', job.lease, wants_end(job) and 1 or 0}
+  L.write_meta(job)
+  return {'ok', job.lease, L.wants_end(job) and 1 or 0}
 end
 
 -- Fences, one after the other: as many as jobs are wanted, drawn when the first is needed.
@@ -117,45 +124,89 @@ local function next_fence()
   return s(fence_next - 1)
 end
 
--- The job is this worker's.
-local at_now = s(now)
+-- The job is this worker's, who gets it with its payload and what went wrong in the attempt before.
+local payloads = {}
 local function deliver(job, turn, out)
+  local L, id = life(), job.id
   job.worker, job.fence, job.lease = turn.worker, next_fence(), turn.till
   job.deliveries = job.deliveries + 1
-  job.started, job.status = at_now, 'running'
+  job.started, job.status = now_text, 'running'
   if tonumber(job.submitted) > now then job.started = job.submitted end
-  write(job, 'status', 'running')
-  write(job, 'started_at', job.started)
-  write_meta(job)
-  zadd($running..job.queue, job.lease, job.id .. job.tenant)
-  out[#out + 1] = job
+  L.write(job, 'status', 'running')
+  L.write(job, 'started_at', job.started)
+  L.write_meta(job)
+  zadd($running..job.queue, job.lease, id .. job.tenant)
+  local payload = payloads[id]
+  if payload == nil then payload = redis.call('GET', JOB .. id .. ':payload') end
+  local why = tonumber(job.attempt) > 1 and (job.error or redis.call('GET', JOB .. id .. ':error'))
+  out[#out + 1] = {id, job.meta, payload, why}
 end
+
+-- One more, as text: nearly always a small number, and to write a number takes longer than to find it.
+local MORE = {['0'] = '1', ['1'] = '2', ['2'] = '3', ['3'] = '4'}
 
 -- The same for a job that waits and is not taken apart, as nearly all are.
 local WAITS = '^%[(%d+),(%d+),0,%d+,"",0(,%d+,(%d+),)%d+()'
-local function deliver_waiting(id, queue, tenant, turn, out)
+local function deliver_waiting(id, tenant, turn, out, runs)
   local text = cache[id]
   local version, attempt, times, submitted, rest
   if type(text) == 'string' then version, attempt, times, submitted, rest = text:match(WAITS) end
   if not version then
-    local job = job_of(id)
+    local job = life().job_of(id)
     if not job then return false end
     job.attempt = job.attempt + 1
     deliver(job, turn, out)
     return true
   end
   local begun = tonumber(submitted) > now and submitted or now_text
-  attempt = attempt + 1
-  local meta = '[' .. version + 1 .. ',' .. attempt .. ',1,' .. next_fence() .. ',"' .. turn.worker .. '",' .. turn.till
-    .. times .. begun .. text:sub(rest)
-  cache[id] = meta
-  local key, n = $job..id, #sets
-  sets[n + 1], sets[n + 2] = key .. ':status', 'running'
-  sets[n + 3], sets[n + 4] = key .. ':started_at', begun
-  sets[n + 5], sets[n + 6] = key .. ':meta', meta
-  zadd($running..queue, turn.till, id .. tenant)
-  out[#out + 1] = {id = id, meta = meta, attempt = attempt}
+  attempt = MORE[attempt] or attempt + 1
+  local meta = '[' .. (MORE[version] or version + 1) .. ',' .. attempt .. ',1,' .. next_fence() .. turn.holds .. times
+    .. begun .. text:sub(rest)
+  cache[id], statuses[id] = meta, 'running'
+  local n = set_n
+  sets[n + 1], sets[n + 2] = JOB .. id .. ':status', 'running'
+  sets[n + 3], sets[n + 4] = JOB .. id .. ':started_at', begun
+  sets[n + 5], sets[n + 6] = JOB .. id .. ':meta', meta
+  set_n = n + 6
+  n = #runs
+  runs[n + 1], runs[n + 2] = turn.till, id .. tenant
+  out[#out + 1] = {id, meta, payloads[id], attempt ~= '1' and redis.call('GET', JOB .. id .. ':error')}
   return true
+end
+
+-- Judges what ran out in a queue, and hands what may be delivered again to `again`, until that says that it is enough.
+local function judge_queue(queue, look_max, again)
+  local passed, looked = 0, 0
+  while looked < look_max do
+    local entries = redis.call('ZRANGEBYSCORE', $running..queue, '-inf', s(now), 'LIMIT', passed, 200)
+    if #entries == 0 then return end
+    local L, ids = life(), {}
+    for i, entry in ipairs(entries) do ids[i] = entry:sub(1, 36) end
+    preload(ids)
+    for i, id in ipairs(ids) do
+      local job = L.job_of(id)
+      looked = looked + 1
+      if not job then
+        redis.call('ZREM', $running..queue, entries[i])
+      elseif not L.expire(job) then
+        local said = again(job)
+        if said == 'enough' then return end
+        if said == 'stays' then passed = passed + 1 end
+      end
+    end
+    flush()
+    if #ids < 200 then return end
+  end
+end
+
+-- When the first of a set comes, `false` if there is none: whoever looks whether one has come learns it, if none has.
+local firsts = {}
+local function has_come(key)
+  local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
+  first = first and tonumber(first) or false
+  if first and first <= now then return true end
+  firsts[key] = first
+  return false
 end
 
 -- What waited for its time, and whose time has come.
@@ -217,13 +268,12 @@ local function share(list, room, rounds)
 end
 
 -- What a claim reads of jobs that wait, in one go: record and payload.
-local payloads = {}
 local function read_waiting(ids)
   for from = 1, #ids, 500 do
     local keys = {}
     for i = from, math.min(from + 499, #ids) do
-      local key, n = $job..ids[i], #keys
-      keys[n + 1], keys[n + 2] = key .. ':meta', key .. ':payload'
+      local id, n = ids[i], 2 * (i - from)
+      keys[n + 1], keys[n + 2] = JOB .. id .. ':meta', JOB .. id .. ':payload'
     end
     local got = redis.call('MGET', unpack(keys))
     for i = from, math.min(from + 499, #ids) do
@@ -245,6 +295,7 @@ local function pop(queue, tenant, all)
     if run_at > now then
       zadd($later..queue, run_at, member .. tenant.name)
       zadd($waits..queue .. ':' .. tenant.name, 0, member)
+      firsts[$later..queue] = nil
     else
       local id = member:sub(35)
       tenant.jobs[#tenant.jobs + 1] = id
@@ -258,8 +309,9 @@ local function claim_waiting(queue, room, turn, out)
   local whole = looked < room
   local alone = whole and looked == 1
   share(list, room, whole and room or 1)
-  local all, most = {}, 0
+  local all, most, given = {}, 0, #out
   for _, tenant in ipairs(list) do
+    given = given + tenant.n
     if tenant.n > 0 then
       pop(queue, tenant, all)
       most = math.max(most, #tenant.jobs)
@@ -268,10 +320,11 @@ local function claim_waiting(queue, room, turn, out)
     end
   end
   read_waiting(all)
+  local runs = list_of(adds, $running..queue)
   for round = 1, most do
     for _, tenant in ipairs(list) do
       local id = tenant.jobs and tenant.jobs[round]
-      if id and deliver_waiting(id, queue, tenant.name, turn, out) then
+      if id and deliver_waiting(id, tenant.name, turn, out, runs) then
         tenant.turn = next_turn()
       end
     end
@@ -284,7 +337,11 @@ local function claim_waiting(queue, room, turn, out)
     end
   end
   flush()
-  return #all, moved
+  local running, till = $running..queue, tonumber(turn.till)
+  local first = firsts[running]
+  if first ~= nil and #all > 0 then firsts[running] = first and math.min(first, till) or till end
+  -- Whether to look again: without rules all have been given what they have, as far as there was room.
+  return moved and (has_rules or not whole or #out < given)
 end
 
 local function claim(queue, n, turn, out)
@@ -298,23 +355,25 @@ local function claim(queue, n, turn, out)
   local of = rule('queue:' .. queue)
   if n == 0 or of.held then return end
   local before = #out
-  judge_queue(queue, 1000000, function(job)
-    if #out - before >= n then return 'enough' end
-    if rule_of_tenant(job.tenant).held then return 'stays' end
-    deliver(job, turn, out)
-  end)
-  flush()
-  promote(queue)
+  if has_come($running..queue) then
+    judge_queue(queue, 1000000, function(job)
+      if #out - before >= n then return 'enough' end
+      if rule_of_tenant(job.tenant).held then return 'stays' end
+      deliver(job, turn, out)
+    end)
+    flush()
+  end
+  if has_come($later..queue) then promote(queue) end
   while true do
     local room = n - (#out - before)
     if of.running then room = math.min(room, of.running - redis.call('ZCARD', $running..queue)) end
     if room <= 0 then return end
-    local got, moved = claim_waiting(queue, room, turn, out)
-    if got == 0 and not moved then return end
+    if not claim_waiting(queue, room, turn, out) then return end
   end
 end
 
 local function first_after(key)
+  if firsts[key] ~= nil then return firsts[key] end
   return redis.call('ZRANGEBYSCORE', key, '(' .. s(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
 end
 
@@ -329,19 +388,6 @@ local function next_of(turn)
   return first and s(first) or ''
 end
 
--- As workers get them: the job with its payload, and what went wrong in the attempt before.
-local function shown(jobs)
-  local out = {}
-  for i, job in ipairs(jobs) do
-    local id = job.id
-    local why, payload = false, payloads[id]
-    if payload == nil then payload = redis.call('GET', $job..id .. ':payload') end
-    if tonumber(job.attempt) > 1 then why = job.error or redis.call('GET', $job..id .. ':error') end
-    out[i] = {id, job.meta, payload, why}
-  end
-  return out
-end
-
 local out = {}
 for t, turn in ipairs(turns) do
   local settled, beaten = {}, {}
@@ -353,11 +399,12 @@ flush()
 for t, turn in ipairs(turns) do
   local jobs, wanted = {}, 0
   turn.till = s(after_now(turn.lease))
+  turn.holds = ',"' .. turn.worker .. '",' .. turn.till
   for _, want in ipairs(turn.want) do
     wanted = wanted + want.n
     claim(want.queue, want.n, turn, jobs)
   end
-  out[t][3] = shown(jobs)
+  out[t][3] = jobs
   if #jobs < wanted then out[t][4] = next_of(turn) end
 end
 return {out, finish()}

@@ -2,7 +2,7 @@
 //! the rows themselves.
 
 use redis::{Pipeline, Value};
-use windlass_core::id::InstanceId;
+use windlass_core::id::{InstanceId, PlanId};
 use windlass_core::port::state::{Filter, Row, TaskRow};
 use windlass_core::port::{Cursor, Page, PortError};
 use windlass_core::task::status::{Statuses, TaskStatus};
@@ -41,10 +41,15 @@ pub(super) async fn list(
         return Err(bad());
     }
     let mut page = Page { items: Vec::new(), next: None };
+    if let Filter::Tasks { plan: Some(plan), statuses, .. } = filter
+        && has_none(inner, plan, *statuses).await?
+    {
+        return Ok(page);
+    }
     let mut last = String::new();
     // As long as the page has room for what is wanted.
     loop {
-        let members = members(inner, &indexes, &from).await?;
+        let (members, more) = members(inner, &indexes, &from).await?;
         let Some(end) = members.last().cloned() else { return Ok(page) };
         for (member, row) in members.iter().zip(wanted(inner, &members, filter).await?) {
             let Some(row) = row else { continue };
@@ -55,8 +60,27 @@ pub(super) async fn list(
             page.items.push(row);
             last.clone_from(member);
         }
+        if !more {
+            return Ok(page);
+        }
         from = end;
     }
+}
+
+/// Whether the plan's counts say that none of its tasks stands there, however many it has.
+async fn has_none(inner: &Inner, plan: &PlanId, statuses: Statuses) -> Result<bool, PortError> {
+    if statuses.is_empty() || statuses == Statuses::ALL {
+        return Ok(false);
+    }
+    let counts = inner.link.ask(redis::cmd("HGETALL").arg(inner.keys.of("tally", plan.as_str()))).await?;
+    // Counts end with their plan, and its tasks may outlive it for a while.
+    let Some(counts) = Fields::of(counts)? else { return Ok(false) };
+    for status in statuses.iter() {
+        if counts.count(status.name())? > 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// The index of each status, or of everything.
@@ -78,10 +102,13 @@ async fn wanted(inner: &Inner, members: &[String], filter: &Filter) -> Result<Ve
     }
 }
 
-/// The next members of all indexes together; no index has one in between that is not among them.
-async fn members(inner: &Inner, indexes: &[String], after: &str) -> Result<Vec<String>, PortError> {
+/// The next members of all indexes together, and whether there may be more; no index has one in between that is not
+/// among them.
+async fn members(inner: &Inner, indexes: &[String], after: &str) -> Result<(Vec<String>, bool), PortError> {
     let mut pipe = Pipeline::new();
-    pipe.atomic();
+    if indexes.len() > 1 {
+        pipe.atomic();
+    }
     let from = if after.is_empty() { "-".to_owned() } else { format!("({after}") };
     for index in indexes {
         pipe.cmd("ZRANGEBYLEX").arg(index).arg(&from).arg("+").arg("LIMIT").arg(0).arg(CHUNK);
@@ -98,12 +125,12 @@ async fn members(inner: &Inner, indexes: &[String], after: &str) -> Result<Vec<S
         }
         all.extend(some);
     }
-    if let Some(whole) = whole {
-        all.retain(|member| *member <= whole);
+    if let Some(whole) = &whole {
+        all.retain(|member| member <= whole);
     }
     all.sort();
     all.dedup();
-    Ok(all)
+    Ok((all, whole.is_some()))
 }
 
 fn id_of(member: &str) -> &str {

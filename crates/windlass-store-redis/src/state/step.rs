@@ -12,6 +12,7 @@ use windlass_core::task::status::{Statuses, TaskStatus};
 use windlass_core::task::{Request, Task};
 use windlass_core::time::Ms;
 
+use super::known::Known;
 use super::row::{self, control};
 use crate::error::corrupt;
 use crate::group::Args;
@@ -136,7 +137,7 @@ pub(crate) fn json<T: serde::Serialize>(value: &T) -> Result<String, PortError> 
 }
 
 /// What the step came to.
-pub(super) fn answered(step: &Step, answer: Value) -> Result<Result<Stepped, Refusal>, PortError> {
+pub(super) fn answered(known: &Known, step: &Step, answer: Value) -> Result<Result<Stepped, Refusal>, PortError> {
     let parts = &mut parts(answer)?;
     let word = parts.text()?;
     if word != "ok" {
@@ -144,7 +145,10 @@ pub(super) fn answered(step: &Step, answer: Value) -> Result<Result<Stepped, Ref
     }
     let (version, seq, at) = (parts.number()?, parts.number()?, parts.at()?);
     let kept = parts.some()?.map(|text| Json::parse(&text)).transpose().map_err(|error| corrupt("an answer", error))?;
-    Ok(Ok(Stepped { version, seq, control: control(parts)?, at, answer: kept }))
+    let stepped = Stepped { version, seq, control: control(parts)?, at, answer: kept };
+    let checkpoint = parts.some()?.map(|version| version.parse()).transpose();
+    known.stepped(step, &stepped, checkpoint.map_err(|error| corrupt("a checkpoint's version", error))?);
+    Ok(Ok(stepped))
 }
 
 fn expected(step: &Step, what: &str, nth: usize) -> String {
