@@ -76,7 +76,7 @@ impl Jobs for Postgres {
         let rules = rules.to_vec();
         self.run(async move |inner| {
             rule::set(&inner.pool, &rules).await?;
-            inner.wake.tell();
+            inner.wake.tell(Port::Jobs);
             Ok(())
         })
         .await

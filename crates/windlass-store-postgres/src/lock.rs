@@ -71,7 +71,7 @@ impl Locks for Postgres {
                 }
                 answers.extend(released);
             }
-            inner.wake.tell();
+            inner.wake.tell(Port::Locks);
             Ok(answers)
         })
         .await
@@ -101,7 +101,7 @@ impl Locks for Postgres {
                 Some(op) => force_once(&inner.pool, op, &tenant, call, inner.ahead_ms).await?,
                 None => Ok(tenant_in(tenant.clone(), &mut one(&inner.pool.query(&call()).await?)?)?),
             };
-            inner.wake.tell();
+            inner.wake.tell(Port::Locks);
             Ok(before)
         })
         .await

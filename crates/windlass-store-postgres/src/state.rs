@@ -43,7 +43,7 @@ impl State for Postgres {
         self.run(async move |inner| {
             let committed = commit::in_order(&inner.pool, &steps, inner.ahead_ms).await?;
             if committed.wakes {
-                inner.wake.tell();
+                inner.wake.tell(Port::State);
             }
             Ok(committed.answers)
         })
@@ -69,7 +69,7 @@ impl State for Postgres {
         self.run(async move |inner| {
             let beat = take::beat(&inner.pool, &instance, lease_ms, inner.ahead_ms).await?;
             if lease_ms == 0 {
-                inner.wake.tell();
+                inner.wake.tell(Port::State);
             }
             Ok(beat)
         })

@@ -35,7 +35,7 @@ impl Triggers for Postgres {
             let judge = |world: &mut World| saves.iter().map(|save| world.save(save)).collect();
             let (answers, wakes) = step::judged(&inner.pool, ids, inner.ahead_ms, judge).await?;
             if wakes {
-                inner.wake.tell();
+                inner.wake.tell(Port::Triggers);
             }
             Ok(answers)
         })

@@ -1,10 +1,10 @@
 //! Wake-ups. Whoever writes something that others may be waiting for counts it in the same transaction
 //! (`change_mark`) and tells the others with a NOTIFY, at most one in a while: NOTIFY takes a lock of the
 //! whole server at commit. Whoever waits looks at the count after every word it hears, and now and then
-//! without one.
+//! without one. A count that was looked at since the last word is not looked at again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, Notify, watch};
@@ -36,11 +36,51 @@ pub(crate) enum Port {
     Triggers,
 }
 
+/// What was heard of each count, from here and from elsewhere.
+#[derive(Default)]
+pub(crate) struct Heard([OfPort; 5]);
+
+#[derive(Default)]
+struct OfPort {
+    words: watch::Sender<u64>,
+    /// The count as it was last looked at, after how many words, and when.
+    seen: std::sync::Mutex<Option<(u64, Mark, Instant)>>,
+}
+
+impl Heard {
+    fn of(&self, port: Port) -> &OfPort {
+        &self.0[port as usize]
+    }
+
+    /// Something has changed; elsewhere nobody says what.
+    pub(crate) fn anything(&self) {
+        self.0.iter().for_each(OfPort::word);
+    }
+}
+
+impl OfPort {
+    fn word(&self) {
+        self.words.send_modify(|n| *n += 1);
+    }
+
+    /// The count, if it was looked at after so many words and not longer ago.
+    fn seen(&self, words: u64, within: Duration) -> Option<Mark> {
+        let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.filter(|(after, _, at)| *after == words && at.elapsed() < within).map(|(_, mark, _)| mark)
+    }
+
+    async fn look(&self, words: u64, pool: &Pool, port: Port) -> Result<Mark, PortError> {
+        let now = Instant::now();
+        let mark = mark(pool, port).await?;
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some((words, mark, now));
+        Ok(mark)
+    }
+}
+
 pub(crate) struct Wake {
     channel: String,
     target: Target,
-    /// Counts what was heard, from here and from elsewhere.
-    heard: watch::Sender<u64>,
+    heard: Arc<Heard>,
     feed: Arc<Feed>,
     to_tell: Arc<Notify>,
     /// Others should look at the counts.
@@ -50,14 +90,21 @@ pub(crate) struct Wake {
 
 impl Wake {
     pub(crate) fn new(channel: String, target: Target, feed: Arc<Feed>) -> Wake {
-        let heard = watch::Sender::new(0);
         let changed = AtomicBool::new(false);
-        Wake { channel, target, heard, feed, to_tell: Arc::default(), changed, listener: Mutex::new(None) }
+        Wake {
+            channel,
+            target,
+            heard: Arc::default(),
+            feed,
+            to_tell: Arc::default(),
+            changed,
+            listener: Mutex::new(None),
+        }
     }
 
     /// Something changed: those who wait here hear it now, those elsewhere soon.
-    pub(crate) fn tell(&self) {
-        self.heard.send_modify(|n| *n += 1);
+    pub(crate) fn tell(&self, port: Port) {
+        self.heard.of(port).word();
         self.changed.store(true, Ordering::Relaxed);
         self.to_tell.notify_one();
     }
@@ -106,16 +153,22 @@ impl Wake {
     pub(crate) async fn changed(&self, pool: &Pool, port: Port, since: Mark, wait_ms: u64) -> Result<Mark, PortError> {
         let end = Instant::now() + Duration::from_millis(wait_ms.min(WAIT_MS_MAX));
         let mut hearing = wait_ms > 0 && self.listens().await;
+        let heard = self.heard.of(port);
+        let mut words = heard.words.subscribe();
         loop {
             // From here on nothing is missed: what is heard before the look is in it.
-            let mut heard = self.heard.subscribe();
-            let mark = mark(pool, port).await?;
+            let so_far = *words.borrow_and_update();
+            let look = if hearing { LOOK } else { LOOK_DEAF };
+            let seen = heard.seen(so_far, look).filter(|_| wait_ms > 0);
+            let mark = match seen {
+                Some(mark) => mark,
+                None => heard.look(so_far, pool, port).await?,
+            };
             let left = end.saturating_duration_since(Instant::now());
             if mark != since || left.is_zero() {
                 return Ok(mark);
             }
-            let look = if hearing { LOOK } else { LOOK_DEAF };
-            if timeout(left.min(look), heard.changed()).await.is_err() {
+            if timeout(left.min(look), words.changed()).await.is_err() {
                 hearing = self.listens().await;
             }
         }
@@ -127,8 +180,12 @@ impl Wake {
         if listener.as_ref().is_some_and(Connection::is_sound) {
             return true;
         }
-        match listen(&self.target, &self.channel, self.heard.clone(), Arc::clone(&self.feed)).await {
-            Ok(connection) => *listener = Some(connection),
+        match listen(&self.target, &self.channel, Arc::clone(&self.heard), Arc::clone(&self.feed)).await {
+            Ok(connection) => {
+                *listener = Some(connection);
+                // What was said before it listened was not heard.
+                self.heard.anything();
+            }
             Err(why) => {
                 tracing::debug!(why, "no listener");
                 *listener = None;

@@ -13,6 +13,7 @@ use super::turn::{Wants, jobs_of, now_in};
 use crate::cell::{Cells, Id, Stamp, params};
 use crate::error::Failure;
 use crate::pool::{Call, Tx};
+use crate::wake::Port;
 use crate::{Inner, sql};
 
 /// Expired leases that one transaction judges, at most.
@@ -45,7 +46,7 @@ fn tell(locked: &Locked, inner: &Inner) {
     inner.feed.ended(&ended);
     // An end may have made room under a limit.
     if !ended.is_empty() || locked.waits() {
-        inner.wake.tell();
+        inner.wake.tell(Port::Jobs);
     }
 }
 

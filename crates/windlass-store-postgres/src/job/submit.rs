@@ -14,6 +14,7 @@ use crate::cell::{Cells, Id, Stamp, params, signed};
 use crate::error::{Failure, corrupt};
 use crate::line::{Line, Work};
 use crate::pool::{Call, Tx};
+use crate::wake::Port;
 use crate::{Inner, sql};
 
 /// Jobs of one statement, at most, and their payloads, in bytes.
@@ -80,7 +81,7 @@ async fn all(inner: &Inner, groups: &[Vec<NewJob>], callers: Vec<usize>) -> Resu
                 false => answers[n] = Some(Ok(new(n))),
             }
         }
-        inner.wake.tell();
+        inner.wake.tell(Port::Jobs);
     }
     if !judged.is_empty() {
         judged.sort_unstable();
@@ -95,7 +96,7 @@ async fn all(inner: &Inner, groups: &[Vec<NewJob>], callers: Vec<usize>) -> Resu
                 break;
             }
         }
-        inner.wake.tell();
+        inner.wake.tell(Port::Jobs);
     }
     let missing = || PortError::Corrupt("a submission was not answered".to_owned());
     answers.into_iter().map(|answer| answer.ok_or_else(missing)).collect()

@@ -18,6 +18,7 @@ use crate::cell::{Cells, Id, Params, params, signed};
 use crate::line::{Line, Work};
 use crate::pool::Call;
 use crate::state::one;
+use crate::wake::Port;
 use crate::{Inner, sql};
 
 /// Jobs that one statement speaks of, and that it claims, at most.
@@ -163,7 +164,7 @@ async fn plainly(inner: &Inner, turns: &[&Turn]) -> Result<Plainly, PortError> {
         turns.iter().flat_map(|turn| turn.settle.iter().map(|(delivery, _)| delivery.job)).collect();
     inner.feed.ended(&ended);
     if room {
-        inner.wake.tell();
+        inner.wake.tell(Port::Jobs);
     } else if !ended.is_empty() {
         inner.wake.tell_ended();
     }

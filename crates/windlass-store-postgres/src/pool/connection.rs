@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client, Row, Statement};
@@ -18,6 +17,7 @@ use crate::error::{Failure, said};
 use crate::job::feed::Feed;
 use crate::sql;
 use crate::tls::Target;
+use crate::wake::Heard;
 
 /// How long a server that let us in may take until the connection can be used, beyond what the URL gives it to let us in: one
 /// that says nothing must not hold up everybody who waits for a connection.
@@ -62,12 +62,12 @@ async fn set_up(target: &Target) -> Result<Connection, String> {
     connection.batch(sql::SESSION).await.map(|()| connection).map_err(|error| said(&error))
 }
 
-/// A connection that hears what is notified on `channel`: `heard` counts, and what is said goes to the feed. It ends when
+/// A connection that hears what is notified on `channel`: `heard` is told, and what is said goes to the feed. It ends when
 /// the server does.
 pub(crate) async fn listen(
     target: &Target,
     channel: &str,
-    heard: watch::Sender<u64>,
+    heard: Arc<Heard>,
     feed: Arc<Feed>,
 ) -> Result<Connection, String> {
     in_time(target, set_up_listener(target, channel, heard, feed)).await
@@ -76,7 +76,7 @@ pub(crate) async fn listen(
 async fn set_up_listener(
     target: &Target,
     channel: &str,
-    heard: watch::Sender<u64>,
+    heard: Arc<Heard>,
     feed: Arc<Feed>,
 ) -> Result<Connection, String> {
     let (client, mut driver) = target.config.connect(target.tls.clone()).await.map_err(|error| said(&error))?;
@@ -84,7 +84,7 @@ async fn set_up_listener(
         while let Some(Ok(message)) = poll_fn(|cx| driver.poll_message(cx)).await {
             match message {
                 AsyncMessage::Notification(notice) if !notice.payload().is_empty() => feed.hear(notice.payload()),
-                AsyncMessage::Notification(_) => heard.send_modify(|n| *n += 1),
+                AsyncMessage::Notification(_) => heard.anything(),
                 _ => {}
             }
         }

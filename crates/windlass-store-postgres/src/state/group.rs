@@ -10,6 +10,7 @@ use windlass_core::port::{PortError, Refusal};
 use super::{boundary, commit, load};
 use crate::Inner;
 use crate::line::{Line, UNDER_WAY_MAX, Work};
+use crate::wake::Port;
 
 /// Steps under way at a time.
 pub(super) const STEPS_AT_ONCE: usize = UNDER_WAY_MAX * boundary::STEPS_MAX;
@@ -52,7 +53,7 @@ impl Work for Boundary {
         let steps: Vec<&Step> = batch.iter().map(|boundary| &boundary.0).collect();
         let committed = commit::boundaries(&inner.pool, &steps, inner.ahead_ms).await?;
         if committed.wakes {
-            inner.wake.tell();
+            inner.wake.tell(Port::State);
         }
         Ok(committed.answers)
     }
