@@ -22,6 +22,7 @@ const NAMES: &[(&str, &str)] = &[
     ("instance", "executor:instance:"),
     ("instances", "executor:instances"),
     ("owned", "executor:owned:"),
+    ("asked", "executor:asked:"),
     ("plans", "executor:index:plans:"),
     ("tasks", "executor:index:tasks:"),
     ("plan_tasks", "executor:index:plan-tasks:"),

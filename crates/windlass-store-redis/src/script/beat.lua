@@ -5,7 +5,7 @@ redis.call('HSETNX', $instance..instance, 'since', s(now))
 redis.call('HSET', $instance..instance, 'until', s(till))
 redis.call('ZADD', $instances, till, instance)
 local asked = {}
-for _, task in ipairs(redis.call('SMEMBERS', $owned..instance)) do
+for _, task in ipairs(redis.call('SMEMBERS', $asked..instance)) do
   local control = redis.call('HMGET', $task..task, 'pause', 'cancel', 'skip', 'start', 'revoked')
   if control[1] and (control[1] ~= '' or control[2] ~= '' or control[3] ~= '' or control[5] ~= '') then
     asked[#asked + 1] = {task, unpack(control)}

@@ -3,7 +3,7 @@
 -- commits: the answer is 0.
 local call, argv = redis.call, ARGV
 local TASK, TENANT, HISTORY, CKPT, META = $task, $tenant, $task_history, $ckpt, $ckpt_meta
-local out, stamp = {}, s(now)
+local out, stamp, bodies = {}, s(now), {}
 at = 2
 for i = 1, tonumber(argv[2]) do
   local task, fence, op = argv[at + 1], argv[at + 3], argv[at + 6]
@@ -22,8 +22,8 @@ for i = 1, tonumber(argv[2]) do
       call('HSET', key, 'updatedAt', argv[at + 10], 'detail', argv[at + 11], 'version', argv[at + 8], 'seq', argv[at + 9],
         'op', op)
     else
-      local by = argv[at + 14]
-      call('SET', CKPT .. task, argv[at + 13])
+      local by, n = argv[at + 14], #bodies
+      bodies[n + 1], bodies[n + 2] = CKPT .. task, argv[at + 13]
       if by == '=' then
         call('HSET', META .. task, 'version', checkpoint)
       else
@@ -35,4 +35,5 @@ for i = 1, tonumber(argv[2]) do
   end
   at = from + events
 end
+if #bodies > 0 then call('MSET', unpack(bodies)) end
 return {stamp, out}

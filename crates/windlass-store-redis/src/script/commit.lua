@@ -193,7 +193,7 @@ local function touch(list, row)
     row.set = {}
     list[#list + 1] = row
     row.was = {status = row.status, owner = row.owner, readyAt = row.readyAt, start = row.start, position = row.position,
-      planId = row.planId, createdAt = row.createdAt, id = row.id}
+      planId = row.planId, createdAt = row.createdAt, id = row.id, control = row.control}
   end
   return row
 end

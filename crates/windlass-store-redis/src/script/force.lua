@@ -7,7 +7,7 @@ if op ~= '' then
 end
 local before = tenant_of(tenant)
 if what == 'release' then
-  forget(tenant)
+  forget({tenant})
 elseif what == 'unfreeze' then
   redis.call('DEL', $freeze..tenant)
   judge_index(tenant)

@@ -15,10 +15,21 @@ local function judge_index(tenant)
   if redis.call('EXISTS', $lock..tenant, $freeze..tenant) == 0 then redis.call('ZREM', $lock_index, tenant) end
 end
 
-local function forget(tenant)
-  redis.call('DEL', $lock..tenant, $lock_meta..tenant)
-  redis.call('ZREM', $lock_until, tenant)
-  judge_index(tenant)
+local function forget(tenants)
+  for from = 1, #tenants, 1000 do
+    local last = math.min(from + 999, #tenants)
+    local keys, freezes, bare = {}, {}, {}
+    for i = from, last do
+      local tenant, n = tenants[i], #keys
+      keys[n + 1], keys[n + 2], freezes[#freezes + 1] = $lock..tenant, $lock_meta..tenant, $freeze..tenant
+    end
+    redis.call('DEL', unpack(keys))
+    redis.call('ZREM', $lock_until, unpack(tenants, from, last))
+    for i, freeze in ipairs(redis.call('MGET', unpack(freezes))) do
+      if not freeze then bare[#bare + 1] = tenants[from + i - 1] end
+    end
+    if #bare > 0 then redis.call('ZREM', $lock_index, unpack(bare)) end
+  end
 end
 
 -- As Rust reads it: a holder's five texts or nothing, and a freeze as JSON or nothing.

@@ -2,5 +2,5 @@
 local before, limit = tonumber(nx()), tonumber(nx())
 local upto = before > now and s(now) or '(' .. s(before)
 local old = redis.call('ZRANGEBYSCORE', $lock_until, '-inf', upto, 'LIMIT', 0, limit)
-for _, tenant in ipairs(old) do forget(tenant) end
+forget(old)
 return #old

@@ -24,7 +24,10 @@ local function forget_task(member)
     redis.call('ZREM', $tasks..'all', member)
     redis.call('ZREM', $tasks..of[1], member)
     redis.call('ZREM', $tenant_tasks..of[2], member)
-    if of[3] and of[3] ~= '' then redis.call('SREM', $owned..of[3], id) end
+    if of[3] and of[3] ~= '' then
+      redis.call('SREM', $owned..of[3], id)
+      redis.call('SREM', $asked..of[3], id)
+    end
     if redis.call('GET', $tenant_task..of[2]) == id then redis.call('DEL', $tenant_task..of[2]) end
     if redis.call('HGET', $tenant..of[2], 'started') == id then redis.call('HSET', $tenant..of[2], 'started', '') end
   end

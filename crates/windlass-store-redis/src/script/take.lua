@@ -1,5 +1,5 @@
 -- Makes tasks an instance's: what is ready, or exactly those that are named.
-local FIELDS = {'owner', 'status', 'start', 'readyAt', 'position', 'planId', 'createdAt', 'version'}
+local FIELDS = {'owner', 'status', 'start', 'readyAt', 'position', 'planId', 'createdAt', 'version', 'control'}
 local instance, plan, limit = nx(), nx(), tonumber(nx())
 local named = tonumber(nx())
 

@@ -55,6 +55,11 @@ local function put_owner(row, there)
   slot_sums[row.planId] = (slot_sums[row.planId] or 0) + (there and 1 or -1)
 end
 
+-- What somebody wants of a task stands with its owner, who need not look at all it owns.
+local function put_asked(row, there)
+  if row.owner ~= '' and row.control ~= '' then entry(plain, $asked..row.owner, row.id, there) end
+end
+
 -- Writes the entries of one key.
 local function write_entries(key, list, add, remove, scored)
   local come, go = {}, {}
@@ -114,6 +119,10 @@ local function reindex(before, row)
     moved = true
     put_owner(before, false)
     put_owner(row, true)
+  end
+  if before.owner ~= row.owner or before.control ~= row.control then
+    put_asked(before, false)
+    put_asked(row, true)
   end
   local was, there = waits(before)
   local is, here = waits(row)

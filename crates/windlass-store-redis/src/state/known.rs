@@ -6,12 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use windlass_core::fence::Fence;
 use windlass_core::id::{InstanceId, PlanId, TaskId, TenantId};
-use windlass_core::port::state::{CheckpointPut, Op, Step, Stepped, Writer};
+use windlass_core::port::state::{CheckpointPut, Step, Stepped, Writer};
 use windlass_core::task::status::TaskStatus;
 use windlass_core::task::{Control, Task};
 use windlass_core::time::Ms;
 
-/// More rows than this are not remembered.
+/// When so many are remembered, all are forgotten: some are of tasks that went elsewhere.
 const ROWS_MAX: usize = 65_536;
 
 /// A row that was written by this process.
@@ -24,7 +24,6 @@ pub(super) struct Left {
     pub(super) checkpoint: u64,
     /// Who wrote the checkpoint, if it is known.
     pub(super) checkpoint_by: Option<(Option<InstanceId>, Fence)>,
-    last: Op,
     plan: PlanId,
     tenant: TenantId,
     position: u32,
@@ -48,7 +47,6 @@ impl Left {
             op: format!("{} {} {}", step.op.id, step.op.digest, stepped.at.get()),
             checkpoint,
             checkpoint_by,
-            last: step.op.clone(),
             plan: task.plan.clone(),
             tenant: task.tenant.clone(),
             position: task.position,
@@ -68,7 +66,7 @@ impl Left {
             && self.owner == task.owner
             && self.plan == task.plan
             && self.tenant == task.tenant
-            && self.last.id != step.op.id
+            && self.op.split(' ').next() != Some(step.op.id.as_str())
     }
 }
 
@@ -94,9 +92,10 @@ impl Known {
 
     pub(super) fn put(&self, task: &TaskId, left: Left) {
         let mut rows = self.rows();
-        if rows.len() < ROWS_MAX {
-            rows.insert(task.clone(), left);
+        if rows.len() >= ROWS_MAX {
+            rows.clear();
         }
+        rows.insert(task.clone(), left);
     }
 
     /// A step was taken. `checkpoint` is the stored version, if it was written now and not before.
