@@ -3,10 +3,12 @@
 //! plain in-memory [`model`], call by call. It knows the ports and no store.
 #![expect(clippy::expect_used, clippy::panic, reason = "a contract is a test: it panics when it is broken")]
 
+pub mod certificates;
 pub mod harness;
 pub mod job;
 pub mod list;
 pub mod model;
+pub mod outage;
 pub mod random;
 pub mod sample;
 pub mod scenario;

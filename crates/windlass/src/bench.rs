@@ -2,6 +2,7 @@
 
 pub(crate) mod fixture;
 pub mod http;
+pub mod instances;
 pub mod jobs;
 pub(crate) mod limit;
 mod meter;

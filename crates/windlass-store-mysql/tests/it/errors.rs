@@ -1,6 +1,10 @@
 //! What people are told when something is wrong.
 
+use windlass_core::id::{JobId, QueueName};
+use windlass_core::job::NewJob;
+use windlass_core::json::Json;
 use windlass_core::port::PortError;
+use windlass_core::port::job::Jobs;
 use windlass_core::port::lock::Locks;
 use windlass_core::port::state::{Filter, Key, State};
 use windlass_store_mysql::{MySql, OpenError, Options};
@@ -80,4 +84,28 @@ async fn a_connection_that_the_server_has_closed_is_made_again() {
     // At most the one call that meets the closed connection has no answer.
     let _unknown = State::beat(&store, &"one".parse().unwrap(), 1_000).await;
     State::beat(&store, &"one".parse().unwrap(), 1_000).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_whose_disk_is_full_is_an_outage_and_loses_nothing() {
+    // Everything in one file that may not grow far is as full as a disk, and needs nobody's rights.
+    let full = ["--innodb-file-per-table=0", "--innodb-data-file-path=ibdata1:12M:autoextend:max:20M"];
+    let server = Server::with(&full);
+    let database = database_on(&server.url()).await;
+    let store = MySql::open(&database.url, &Options::default()).await.unwrap();
+    let queue: QueueName = "work".parse().unwrap();
+    let payload = Json::of(&"x".repeat(200_000)).unwrap();
+    let mut taken = Vec::new();
+    let refused = loop {
+        let job = NewJob::new(JobId::random(taken.len() as u128 + 1), queue.clone(), Some(payload.clone()));
+        let id = job.id;
+        match store.submit(&[vec![job]]).await {
+            Ok(answers) => assert!(answers[0].is_ok(), "{answers:?}"),
+            Err(error) => break error,
+        }
+        taken.push(id);
+    };
+    assert!(matches!(&refused, PortError::Unavailable(why) if why.contains("1114")), "{refused:?}");
+    let jobs = Jobs::load(&store, &taken).await.unwrap();
+    assert!(!taken.is_empty() && jobs.iter().all(Option::is_some), "{} were taken", taken.len());
 }

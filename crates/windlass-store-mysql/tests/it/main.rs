@@ -9,3 +9,4 @@ mod layout;
 mod outage;
 mod schema;
 mod server;
+mod tls;

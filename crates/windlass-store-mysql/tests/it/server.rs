@@ -101,6 +101,37 @@ impl Server {
         server
     }
 
+    /// Starts one with these settings.
+    pub(crate) fn with(settings: &[&str]) -> Server {
+        let mut server = Server::make();
+        server.settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        server.up();
+        server
+    }
+
+    /// One that speaks TLS, with what `certificates` makes in its folder.
+    pub(crate) fn with_tls(certificates: fn(&Path)) -> Server {
+        let mut server = Server::make();
+        certificates(&server.folder);
+        if is_root() {
+            run(Command::new("chown").args(["-R", "mysql"]).arg(&server.folder));
+        }
+        for (name, file) in [("ssl-cert", "server.crt"), ("ssl-key", "server.key")] {
+            server.settings.push(format!("--{name}={}", server.file(file)));
+        }
+        server.up();
+        server
+    }
+
+    /// A file of its folder.
+    pub(crate) fn file(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     pub(crate) fn make() -> Server {
         // In memory where that can be: making a data folder writes a hundred megabytes.
         let memory = Path::new("/dev/shm");

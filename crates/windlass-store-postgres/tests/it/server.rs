@@ -77,22 +77,14 @@ impl Server {
         server
     }
 
-    /// A server that also listens at `localhost:port`, with a certificate for that name.
-    pub(crate) fn with_tls() -> (Server, u16) {
+    /// A server that also listens at `localhost:port`, with what `certificates` makes in its folder.
+    pub(crate) fn with_tls(certificates: fn(&Path)) -> (Server, u16) {
         let mut server = Server::make();
-        for name in ["ca", "other"] {
-            let (key, cert) = (server.file(&format!("{name}.key")), server.file(&format!("{name}.crt")));
-            let common =
-                ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test", "-keyout"];
-            run(command(Path::new("openssl")).args(common).args([&key, &"-out".to_owned(), &cert]));
+        certificates(&server.folder);
+        if is_root() {
+            run(Command::new("chown").args(["-R", "postgres"]).arg(&server.folder));
         }
-        let (key, cert, request) = (server.file("server.key"), server.file("server.crt"), server.file("server.csr"));
-        let common = ["req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"];
-        let name = ["-addext", "subjectAltName=DNS:localhost"];
-        run(command(Path::new("openssl")).args(common).args(name).args(["-keyout", &key, "-out", &request]));
-        let common = ["x509", "-req", "-days", "2", "-copy_extensions", "copy", "-in", &request, "-out", &cert];
-        let signer = ["-CA", &server.file("ca.crt"), "-CAkey", &server.file("ca.key"), "-CAcreateserial"];
-        run(command(Path::new("openssl")).args(common).args(signer));
+        let (key, cert) = (server.file("server.key"), server.file("server.crt"));
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         for setting in ["listen_addresses=localhost", "ssl=on"] {
             server.settings.extend(["-c".to_owned(), setting.to_owned()]);

@@ -1,5 +1,6 @@
 //! TLS to a real server, with a certificate that only the tests trust.
 
+use windlass_conformance::certificates;
 use windlass_core::port::state::{Key, State};
 use windlass_store_postgres::{Options, Postgres};
 
@@ -37,7 +38,7 @@ async fn opened(server: &Server, port: u16, url: &str) -> Result<bool, String> {
 
 #[tokio::test]
 async fn each_mode_asks_of_the_server_what_it_says() {
-    let (server, port) = Server::with_tls();
+    let (server, port) = Server::with_tls(certificates::make);
     let encoded = |name: &str| server.file(name).replace('/', "%2F");
     let (ca, other) = (encoded("ca.crt"), encoded("other.crt"));
     let at = |host: &str, query: String| format!("{host}:{port}/postgres?{query}");

@@ -1,6 +1,6 @@
 //! Integration tests of the store on Redis.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod boundary;
 mod conformance;

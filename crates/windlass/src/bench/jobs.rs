@@ -2,8 +2,11 @@
 
 mod burn;
 mod fair;
+mod several;
 mod trip;
 mod work;
+
+pub use several::instance;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +16,7 @@ use anyhow::Context as _;
 use windlass_core::port::job::Jobs;
 
 use super::store::Report;
-use super::{Row, limit};
+use super::{Row, instances, limit};
 use crate::open::{StoreUrl, open};
 use crate::settings::Settings;
 
@@ -22,6 +25,8 @@ use crate::settings::Settings;
 pub struct Scale {
     /// Jobs of a burn-down.
     pub burn: u32,
+    /// Jobs of a burn-down by several instances.
+    pub shared: u32,
     /// Jobs of the one tenant that has many.
     pub many: u32,
     /// Jobs behind the limited tenants.
@@ -34,11 +39,23 @@ pub struct Scale {
 
 impl Scale {
     /// What figures are quoted from.
-    pub const FULL: Scale =
-        Scale { burn: 200_000, many: 1_000_000, blocked: 100_000, waiters: 10_000, run: Duration::from_secs(3) };
+    pub const FULL: Scale = Scale {
+        burn: 200_000,
+        shared: 50_000,
+        many: 1_000_000,
+        blocked: 100_000,
+        waiters: 10_000,
+        run: Duration::from_secs(3),
+    };
     /// A look.
-    pub const QUICK: Scale =
-        Scale { burn: 5_000, many: 5_000, blocked: 1_000, waiters: 500, run: Duration::from_millis(200) };
+    pub const QUICK: Scale = Scale {
+        burn: 5_000,
+        shared: 2_000,
+        many: 5_000,
+        blocked: 1_000,
+        waiters: 500,
+        run: Duration::from_millis(200),
+    };
 }
 
 const SINGLE: &str = "submit single";
@@ -50,18 +67,31 @@ const WAITING: &str = "waiters";
 const MANY: &str = "ten beside a million";
 const BLOCKED: &str = "claims past blocked";
 
-/// Measures everything, or `only` the workloads whose name holds that, on the store at `url` (an embedded one in a
-/// temporary folder unless given), and hands each row to `show` as it comes.
-pub fn run(
-    url: Option<&StoreUrl>,
-    scale: Scale,
-    only: Option<&str>,
-    settings: &Settings,
-    show: &mut dyn FnMut(&Row),
-) -> anyhow::Result<Vec<Row>> {
+/// What to measure.
+#[derive(Debug, Clone, Copy)]
+pub struct Setup<'a> {
+    /// The store; an embedded one in a temporary folder unless given.
+    pub url: Option<&'a StoreUrl>,
+    /// How much.
+    pub scale: Scale,
+    /// Only the workloads whose name holds this.
+    pub only: Option<&'a str>,
+    /// How many instances are compared with one; 2 unless given, where there can be more than one.
+    pub instances: Option<u32>,
+    /// Where the settings came from: other instances read them for themselves.
+    pub config: Option<&'a Path>,
+    /// The settings.
+    pub settings: &'a Settings,
+}
+
+/// Measures, and hands each row to `show` as it comes.
+pub fn run(setup: Setup<'_>, show: &mut dyn FnMut(&Row)) -> anyhow::Result<Vec<Row>> {
     let folder = tempfile::tempdir().context("no temporary folder")?;
     let here = StoreUrl::Embedded(folder.path().join("store"));
-    let bench = Bench { url: url.unwrap_or(&here), scale, settings, folder: folder.path() };
+    let Setup { url, scale, only, config, settings, .. } = setup;
+    let url = url.unwrap_or(&here);
+    let instances = instances::count(url, setup.instances)?;
+    let bench = Bench { url, scale, instances, config, settings, folder: folder.path() };
     let mut report = Report::new(show);
     let wanted = |workload: &str| only.is_none_or(|only| workload.contains(only));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -79,6 +109,9 @@ pub fn run(
             if wanted(BURN) {
                 report.add(bench.burn(concurrency).await?);
             }
+        }
+        if instances > 1 && wanted(&instances::name(instances)) {
+            report.add(bench.several().await?);
         }
         if wanted(ALONE) {
             report.add(bench.alone().await?);
@@ -103,6 +136,8 @@ pub fn run(
 struct Bench<'a> {
     url: &'a StoreUrl,
     scale: Scale,
+    instances: u32,
+    config: Option<&'a Path>,
     settings: &'a Settings,
     folder: &'a Path,
 }

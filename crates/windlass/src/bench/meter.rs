@@ -47,6 +47,11 @@ impl Meter {
         }
     }
 
+    /// How many jobs are settled.
+    pub(crate) fn settled(&self) -> u64 {
+        self.settled.load(Ordering::Acquire)
+    }
+
     /// Keys of submitted jobs, and when they were acknowledged.
     pub(crate) fn submitted(&self) -> MutexGuard<'_, Vec<(Instant, String)>> {
         self.submitted.lock().unwrap_or_else(PoisonError::into_inner)

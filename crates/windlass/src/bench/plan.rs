@@ -77,12 +77,7 @@ pub fn run(setup: Setup<'_>, show: &mut dyn FnMut(&Row)) -> anyhow::Result<Vec<R
     let here = StoreUrl::Embedded(folder.path().join("store"));
     let Setup { url, scale, only, config, settings, .. } = setup;
     let url = url.unwrap_or(&here);
-    let is_server = url.server().is_some();
-    let instances = setup.instances.unwrap_or(if is_server { 2 } else { 1 });
-    anyhow::ensure!(
-        instances == 1 || is_server,
-        "--instances {instances}: {url} is one process's alone; several instances need a server, --store postgres://…, mysql://… or redis://…"
-    );
+    let instances = super::instances::count(url, setup.instances)?;
     let run: String = folder.path().to_string_lossy().chars().filter(char::is_ascii_alphanumeric).collect();
     let run = run.to_ascii_lowercase().split_off(run.len().saturating_sub(6));
     let bench = Bench { url, scale, instances, config, settings, folder: folder.path(), run };
@@ -97,7 +92,7 @@ pub fn run(setup: Setup<'_>, show: &mut dyn FnMut(&Row)) -> anyhow::Result<Vec<R
         if wanted(MANY) {
             report.add(bench.many().await?);
         }
-        if instances > 1 && wanted(&bench.several_name()) {
+        if instances > 1 && wanted(&super::instances::name(instances)) {
             report.add(bench.several().await?);
         }
         if wanted(LARGE) {

@@ -16,9 +16,9 @@ pub(super) enum Bench {
     /// Boundary commits, locks, loads, lists, and reopening after a kill.
     Store(BenchStore),
     /// Whole plans through the engine: stages a second, overhead of a stage, store calls, memory, pause.
-    Plan(BenchPlan),
+    Plan(BenchSeveral),
     /// Jobs: submissions, burn-downs, submit to result, tenants beside each other.
-    Jobs(BenchPlan),
+    Jobs(BenchSeveral),
     /// Triggers: what is due among many that are not, claims, claimed and completed.
     Triggers(BenchPlan),
     /// The HTTP API of a server in a process of its own: jobs, plans, one task among a million, streams, start, size.
@@ -26,9 +26,12 @@ pub(super) enum Bench {
     /// What `bench store` kills.
     #[command(hide = true)]
     Child(bench::reopen::Child),
-    /// Another instance of `bench plan`.
+    /// Another instance of `bench plan` and `bench jobs`.
     #[command(hide = true)]
-    Instance,
+    Instance {
+        /// Of which.
+        part: bench::instances::Part,
+    },
 }
 
 #[derive(Args)]
@@ -61,18 +64,30 @@ pub(super) struct BenchPlan {
     /// Only the workloads whose name holds this; the machine's limit is always measured.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Compare this many instances, each in its own process, with one; 2 on a server unless given.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16))]
-    instances: Option<u32>,
     /// Exit with 3 when a bar is missed.
     #[arg(long)]
     strict: bool,
 }
 
+#[derive(Args)]
+pub(super) struct BenchSeveral {
+    #[command(flatten)]
+    plan: BenchPlan,
+    /// Compare this many instances, each in its own process, with one; 2 on a server unless given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16))]
+    instances: Option<u32>,
+}
+
 pub(super) fn run(what: Bench, output: Output, config: Option<&Path>, settings: &Settings) -> anyhow::Result<ExitCode> {
     match what {
         Bench::Child(child) => bench::reopen::child(&child, settings).map(|()| ExitCode::SUCCESS),
-        Bench::Instance => bench::plan::instance(settings).map(|()| ExitCode::SUCCESS),
+        Bench::Instance { part } => {
+            match part {
+                bench::instances::Part::Plan => bench::plan::instance(settings)?,
+                bench::instances::Part::Jobs => bench::jobs::instance(settings)?,
+            }
+            Ok(ExitCode::SUCCESS)
+        }
         Bench::Store(args) => {
             let scale = if args.quick { bench::Scale::QUICK } else { bench::Scale::FULL };
             let scale = bench::Scale { tasks: args.tasks.unwrap_or(scale.tasks), ..scale };
@@ -80,18 +95,20 @@ pub(super) fn run(what: Bench, output: Output, config: Option<&Path>, settings: 
             let rows = bench::store::run(args.folder.as_deref(), scale, only, settings, &mut show(output))?;
             Ok(judged(&rows, args.strict))
         }
-        Bench::Plan(args) => {
+        Bench::Plan(BenchSeveral { plan: args, instances }) => {
             let scale = if args.quick { bench::plan::Scale::QUICK } else { bench::plan::Scale::FULL };
             let url = args.store.as_deref().map(str::parse).transpose().context("--store")?;
-            let (only, instances) = (args.only.as_deref(), args.instances);
+            let only = args.only.as_deref();
             let setup = bench::plan::Setup { url: url.as_ref(), scale, only, instances, config, settings };
             let rows = bench::plan::run(setup, &mut show(output))?;
             Ok(judged(&rows, args.strict))
         }
-        Bench::Jobs(args) => {
+        Bench::Jobs(BenchSeveral { plan: args, instances }) => {
             let scale = if args.quick { bench::jobs::Scale::QUICK } else { bench::jobs::Scale::FULL };
             let url = args.store.as_deref().map(str::parse).transpose().context("--store")?;
-            let rows = bench::jobs::run(url.as_ref(), scale, args.only.as_deref(), settings, &mut show(output))?;
+            let only = args.only.as_deref();
+            let setup = bench::jobs::Setup { url: url.as_ref(), scale, only, instances, config, settings };
+            let rows = bench::jobs::run(setup, &mut show(output))?;
             Ok(judged(&rows, args.strict))
         }
         Bench::Triggers(args) => {

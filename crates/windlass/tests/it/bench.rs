@@ -84,30 +84,55 @@ fn bench_plan_measures_only_what_it_is_asked_for_on_the_store_it_is_given() {
     assert!(text(&unknown.stderr).contains("--store: WL-4010"), "{}", text(&unknown.stderr));
 }
 
-#[test]
-fn instances_beside_each_other_are_compared_with_one_and_each_has_its_part_of_the_work() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let store = runtime.block_on(crate::server::schema()).url;
-    let bench = ["bench", "plan", "--quick", "--store", &store, "--only", "instances", "-o", "json"];
-    for (asked, n) in [(vec![], 2), (vec!["--instances", "3"], 3)] {
-        let output = windlass(&[&bench[..], &asked[..]].concat());
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        let out = text(&output.stdout);
-        let row: serde_json::Value = serde_json::from_str(out.lines().nth(1).unwrap()).unwrap();
-        assert_eq!(row["workload"], format!("{n} instances"), "{row}");
-        assert!(row["pass"].is_boolean() && row["per_s"].as_f64().unwrap() > 0.0, "{row}");
-        let bar = row["bar"].as_str().unwrap();
-        let (_, shares) = bar.split_once("done by each: ").unwrap();
-        assert_eq!(shares.split(", ").count(), n, "{bar}");
+/// One or all of several instances, each with its part.
+fn instances_on(store: &str, environment: &[(&str, &str)]) {
+    for bench in ["plan", "jobs"] {
+        let args = ["bench", bench, "--quick", "--store", store, "--only", "instances", "-o", "json"];
+        let bench = |more: &[&str]| {
+            let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_windlass"));
+            command.args(args).args(more).envs(environment.iter().copied()).output().unwrap()
+        };
+        for (asked, n) in [(vec![], 2), (vec!["--instances", "4"], 4)] {
+            let output = bench(&asked);
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            let out = text(&output.stdout);
+            let row: serde_json::Value = serde_json::from_str(out.lines().nth(1).unwrap()).unwrap();
+            assert_eq!(row["workload"], format!("{n} instances"), "{row}");
+            assert!(row["pass"].is_boolean() && row["per_s"].as_f64().unwrap() > 0.0, "{row}");
+            let bar = row["bar"].as_str().unwrap();
+            let (_, shares) = bar.split_once("done by each: ").unwrap();
+            assert_eq!(shares.split(", ").count(), n, "{bar}");
+            assert!(shares.split(", ").filter(|share| *share != "0 %").count() > 1, "one did everything: {bar}");
+        }
+        let alone = bench(&["--instances", "1"]);
+        assert_eq!(text(&alone.stdout).lines().count(), 1, "the machine's limit only: {}", text(&alone.stdout));
     }
-    let alone = windlass(&[&bench[..], &["--instances", "1"]].concat());
-    assert_eq!(text(&alone.stdout).lines().count(), 1, "the machine's limit only: {}", text(&alone.stdout));
+}
+
+#[test]
+fn instances_beside_each_other_on_postgres_are_compared_with_one_and_each_has_its_part_of_the_work() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    instances_on(&runtime.block_on(crate::server::schema()).url, &[]);
+}
+
+#[test]
+fn instances_beside_each_other_on_mysql_are_compared_with_one_and_each_has_its_part_of_the_work() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let database = runtime.block_on(crate::mysql_server::database());
+    instances_on(&database.url, &[]);
+}
+
+#[test]
+fn instances_beside_each_other_on_redis_are_compared_with_one_and_each_has_its_part_of_the_work() {
+    let space = crate::redis_server::space();
+    instances_on(&space.url, &[("WINDLASS_REDIS_PREFIX", &space.prefix)]);
 }
 
 #[test]
 fn a_store_of_one_process_refuses_several_instances() {
-    for store in [&["--store", "memory:"][..], &[]] {
-        let output = windlass(&[&["bench", "plan", "--quick", "--instances", "2"], store].concat());
+    let stores = [&["--store", "memory:"][..], &[]];
+    for (bench, store) in [("plan", stores[0]), ("plan", stores[1]), ("jobs", stores[0]), ("jobs", stores[1])] {
+        let output = windlass(&[&["bench", bench, "--quick", "--instances", "2"], store].concat());
         assert_eq!(output.status.code(), Some(1));
         let said = text(&output.stderr);
         assert!(said.contains("--instances 2") && said.contains("one process's alone"), "{said}");
@@ -198,7 +223,7 @@ fn the_help_of_a_bench_names_every_option() {
     for (bench, options) in [
         ("store", vec!["--folder", "--quick", "--tasks", "--only", "--strict", "--output", "--config"]),
         ("plan", vec!["--store", "--quick", "--only", "--instances", "--strict", "--output", "--config"]),
-        ("jobs", vec!["--store", "--quick", "--only", "--strict", "--output", "--config"]),
+        ("jobs", vec!["--store", "--quick", "--only", "--instances", "--strict", "--output", "--config"]),
         ("http", vec!["--store", "--quick", "--only", "--strict", "--output", "--config"]),
     ] {
         let output = windlass(&["bench", bench, "-h"]);

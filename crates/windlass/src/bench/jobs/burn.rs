@@ -99,15 +99,21 @@ pub(super) async fn burn(
     n: u64,
 ) -> anyhow::Result<(Timer, Duration)> {
     let meter = Meter::new(jobs, n)?;
-    let queues = Queues::start(Arc::clone(&meter) as _, Arc::new(SystemClock), JobOptions::default(), work::seed());
-    let result = Json::parse(r#"{"ok":true}"#)?;
-    let nothing = move |_: Told| std::future::ready(Ok::<Json, Failed>(result.clone()));
     let began = Instant::now();
-    queues.work(vec![Lane::new(queue.clone(), concurrency, Arc::new(nothing))])?;
+    let queues = worker(&meter, queue, concurrency)?;
     meter.done().await;
     let took = began.elapsed();
     queues.stop().await;
     let timer = meter.timer()?;
     anyhow::ensure!(timer.units == n, "{} of {n} jobs were done", timer.units);
     Ok((timer, took))
+}
+
+/// A worker as programs have it, with handlers that do nothing.
+pub(super) fn worker(meter: &Arc<Meter>, queue: &QueueName, concurrency: u32) -> anyhow::Result<Queues> {
+    let queues = Queues::start(Arc::clone(meter) as _, Arc::new(SystemClock), JobOptions::default(), work::seed());
+    let result = Json::parse(r#"{"ok":true}"#)?;
+    let nothing = move |_: Told| std::future::ready(Ok::<Json, Failed>(result.clone()));
+    queues.work(vec![Lane::new(queue.clone(), concurrency, Arc::new(nothing))])?;
+    Ok(queues)
 }

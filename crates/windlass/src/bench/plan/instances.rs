@@ -1,66 +1,21 @@
 //! Several instances on one store, each in a process of its own: whether more of them are slower than one.
 
-use std::path::Path;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::{Bench, Gaps, StoreUrl, start_on};
 use crate::Windlass;
 use crate::bench::Row;
+use crate::bench::instances::{Other, Part, bar, median, name};
 use crate::open::open;
 use crate::settings::Settings;
 
 /// How long the others have for their first stage: a new instance takes nothing of a conductor that it has not heard
 /// of, and that is renewed by the beat.
 const WARM_UP: Duration = Duration::from_secs(60);
-
-/// Another instance: the process that is started for it, and what it says.
-struct Other {
-    child: Child,
-    to: ChildStdin,
-    says: Lines<BufReader<ChildStdout>>,
-}
-
-impl Other {
-    /// Starts one; answers when it is up.
-    async fn start(url: &str, config: Option<&Path>) -> anyhow::Result<Other> {
-        let mut command = Command::new(std::env::current_exe()?);
-        if let Some(config) = config {
-            command.arg("--config").arg(config);
-        }
-        command.args(["bench", "instance"]).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut child = command.spawn().context("no process for another instance")?;
-        let to = child.stdin.take().context("no stdin")?;
-        let says = BufReader::new(child.stdout.take().context("no stdout")?).lines();
-        let mut other = Other { child, to, says };
-        // Not an argument: it may hold a password, and everybody sees arguments.
-        other.ask(url).await?;
-        Ok(other)
-    }
-
-    /// How many stages it has ended.
-    async fn ask(&mut self, line: &str) -> anyhow::Result<u64> {
-        self.to.write_all(format!("{line}\n").as_bytes()).await?;
-        let said = self.says.next_line().await?.context("another instance has ended by itself")?;
-        Ok(said.parse()?)
-    }
-
-    /// It ends when it hears nothing more.
-    async fn stop(self) -> anyhow::Result<()> {
-        let Other { mut child, to, says } = self;
-        drop(to);
-        let ended = child.wait().await?;
-        drop(says);
-        anyhow::ensure!(ended.success(), "another instance ended with {ended}");
-        Ok(())
-    }
-}
 
 /// The other side: an instance on the store that its first line names, which answers each line with the number of
 /// stages it has ended, until there are no more.
@@ -92,7 +47,7 @@ impl Bench<'_> {
         let mut alone = self.rounds(&windlass, "one", rounds).await?;
         let mut others = Vec::new();
         for _ in 1..n {
-            others.push(Other::start(url, self.config).await?);
+            others.push(Other::start(Part::Plan, url, self.config).await?);
         }
         let before = self.until_all_work(&windlass, &mut others).await?;
         gaps.forget();
@@ -104,21 +59,14 @@ impl Bench<'_> {
         }
         let stages = u64::from(self.scale.plans) * 100;
         let took: Duration = together.iter().sum();
-        let row = gaps.row(&self.several_name(), self.store(), self.scale.plans * 10, stages, took)?;
+        let row = gaps.row(&name(self.instances), self.store(), self.scale.plans * 10, stages, took)?;
         for other in others {
             other.stop().await?;
         }
         alone.extend(self.rounds(&windlass, "again", rounds).await?);
         windlass.stop().await;
         let (one, all) = (stages as f64 / median(&mut alone), stages as f64 / median(&mut together));
-        let sum: u64 = shares.iter().sum();
-        let shares: Vec<_> = shares.iter().map(|part| format!("{} %", part * 100 / sum.max(1))).collect();
-        let bar = format!("no slower than one instance, {one:.0} stages/s; done by each: {}", shares.join(", "));
-        Ok(Row { per_s: all, ..row }.judged(bar, all >= one))
-    }
-
-    pub(super) fn several_name(&self) -> String {
-        format!("{} instances", self.instances)
+        Ok(Row { per_s: all, ..row }.judged(bar(one, "stages", &shares), all >= one))
     }
 
     async fn rounds(&self, windlass: &Windlass, name: &str, rounds: u32) -> anyhow::Result<Vec<Duration>> {
@@ -145,13 +93,5 @@ impl Bench<'_> {
             anyhow::bail!("an instance was given no work")
         };
         tokio::time::timeout(WARM_UP, warm_up).await.context("an instance was given no work")?
-    }
-}
-
-fn median(took: &mut [Duration]) -> f64 {
-    took.sort_unstable();
-    match took.len() {
-        0 => f64::NAN,
-        n => f64::midpoint(took[(n - 1) / 2].as_secs_f64(), took[n / 2].as_secs_f64()),
     }
 }

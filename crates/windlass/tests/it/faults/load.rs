@@ -89,6 +89,15 @@ impl Shared {
     fn stopped(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }
+
+    /// A person lets a job run again: how it had ended is not how it ends.
+    fn wants_again(&self, job: JobId) {
+        for (id, ended) in self.jobs.lock().unwrap().values_mut() {
+            if *id == job {
+                *ended = None;
+            }
+        }
+    }
 }
 
 pub(super) struct Load {
@@ -330,15 +339,24 @@ async fn see_through(windlass: &Windlass, shared: &Shared) {
         for item in &items {
             assert!(!item.text.is_empty(), "{item:?}");
             let done = match (item.kind, &item.plan, &item.task) {
+                (Kind::DeadJob, _, _) => {
+                    // Whoever was cut off three times in a row with it in hand is not believed again.
+                    assert!(item.text.contains("no worker answered"), "{item:?}");
+                    shared.wants_again(item.job.unwrap());
+                    windlass.jobs().requeue(item.job.unwrap(), &ann()).await.map(drop)
+                }
                 (Kind::InterruptedTask | Kind::Failure, _, Some(task)) => {
                     let which = Which::Task(task.clone());
                     assert!(!answered(async || windlass.why_task(&which).await).await.text.is_empty());
                     let retry = Retry { from: RetryFrom::Checkpoint, restart_if_invalid: false, force: false };
-                    windlass.task(&Order { which, command: Command::Retry(retry), config: None }, &ann()).await
+                    windlass
+                        .task(&Order { which, command: Command::Retry(retry), config: None }, &ann())
+                        .await
+                        .map(drop)
                 }
                 (Kind::InterruptedPlan | Kind::PausedPlan, Some(plan), _) => {
                     assert!(!answered(async || windlass.why_plan(plan).await).await.text.is_empty());
-                    windlass.plan(plan, Verb::Resume, &ann()).await
+                    windlass.plan(plan, Verb::Resume, &ann()).await.map(drop)
                 }
                 _ => panic!("nobody asked for {item:?}"),
             };

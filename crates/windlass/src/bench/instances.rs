@@ -1,0 +1,104 @@
+//! Other instances on the same store, each in a process of its own.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use crate::open::StoreUrl;
+
+/// What another instance does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// Its part of plans; every line is answered with the number of stages it has ended.
+    Plan,
+    /// Its part of jobs; see [`super::jobs::instance`].
+    Jobs,
+}
+
+impl Part {
+    fn name(self) -> &'static str {
+        match self {
+            Part::Plan => "plan",
+            Part::Jobs => "jobs",
+        }
+    }
+}
+
+/// How many are compared with one: as many as were asked for, or two, where there can be more than one.
+pub(super) fn count(url: &StoreUrl, asked: Option<u32>) -> anyhow::Result<u32> {
+    let is_server = url.server().is_some();
+    let instances = asked.unwrap_or(if is_server { 2 } else { 1 });
+    anyhow::ensure!(
+        instances == 1 || is_server,
+        "--instances {instances}: {url} is one process's alone; several instances need a server, --store postgres://…, mysql://… or redis://…"
+    );
+    Ok(instances)
+}
+
+/// What the row that compares them is called.
+pub(super) fn name(instances: u32) -> String {
+    format!("{instances} instances")
+}
+
+/// Another instance: the process that is started for it, and what it says.
+pub(super) struct Other {
+    child: Child,
+    to: ChildStdin,
+    says: Lines<BufReader<ChildStdout>>,
+}
+
+impl Other {
+    /// Starts one; answers when it is up.
+    pub(super) async fn start(part: Part, url: &str, config: Option<&Path>) -> anyhow::Result<Other> {
+        let mut command = Command::new(std::env::current_exe()?);
+        if let Some(config) = config {
+            command.arg("--config").arg(config);
+        }
+        command.args(["bench", "instance", part.name()]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().context("no process for another instance")?;
+        let to = child.stdin.take().context("no stdin")?;
+        let says = BufReader::new(child.stdout.take().context("no stdout")?).lines();
+        let mut other = Other { child, to, says };
+        // Not an argument: it may hold a password, and everybody sees arguments.
+        other.ask(url).await?;
+        Ok(other)
+    }
+
+    /// Tells it something; it answers how much it has done.
+    pub(super) async fn ask(&mut self, line: &str) -> anyhow::Result<u64> {
+        self.to.write_all(format!("{line}\n").as_bytes()).await?;
+        let said = self.says.next_line().await?.context("another instance has ended by itself")?;
+        Ok(said.parse()?)
+    }
+
+    /// It ends when it hears nothing more.
+    pub(super) async fn stop(self) -> anyhow::Result<()> {
+        let Other { mut child, to, says } = self;
+        drop(to);
+        let ended = child.wait().await?;
+        drop(says);
+        anyhow::ensure!(ended.success(), "another instance ended with {ended}");
+        Ok(())
+    }
+}
+
+/// What one did alone beside what all did together, and which part each had of that.
+pub(super) fn bar(one: f64, unit: &str, shares: &[u64]) -> String {
+    let sum: u64 = shares.iter().sum();
+    let shares: Vec<_> = shares.iter().map(|part| format!("{} %", part * 100 / sum.max(1))).collect();
+    format!("no slower than one instance, {one:.0} {unit}/s; done by each: {}", shares.join(", "))
+}
+
+/// In seconds.
+pub(super) fn median(took: &mut [Duration]) -> f64 {
+    took.sort_unstable();
+    match took.len() {
+        0 => f64::NAN,
+        n => f64::midpoint(took[(n - 1) / 2].as_secs_f64(), took[n / 2].as_secs_f64()),
+    }
+}
