@@ -178,6 +178,14 @@ async fn wait(engine: &Shared, mark: Mark) {
     }
 }
 
+/// Whether a lock is of nobody who runs, given its task: a crash, or a moment, lies between the end of the task and that of the
+/// lock. A lock younger than the task's last attempt belongs to one that is about to begin, as long as somebody has claimed the task;
+/// if nobody has, it was granted too late, to an instance that had lost its claim.
+pub(super) fn is_of_nobody(holder: &Holder, row: Option<&Row>) -> bool {
+    let Some(Row::Task(row)) = row else { return true };
+    !row.task.status.is_active() && (holder.fence <= row.task.fence || row.task.owner.is_none())
+}
+
 impl Shared {
     /// Names what this instance has taken and does not run. Looks at open plans only, and only after a take
     /// without an answer.
@@ -297,14 +305,11 @@ impl Shared {
         }
     }
 
-    /// Whether the lock belongs to a task that has ended: a crash, or a moment, lies between its end and
-    /// the lock's. A lock younger than the task's last attempt belongs to one that is about to begin.
+    /// Whether the lock belongs to a task that has ended.
     pub(crate) async fn is_left_behind(&self, holder: &Holder) -> Result<bool, PortError> {
         Counts::add(&self.counts.calls);
-        Ok(match self.state.load(&[Key::Task(holder.task.clone())]).await?.pop().flatten() {
-            Some(Row::Task(row)) => !row.task.status.is_active() && holder.fence <= row.task.fence,
-            _ => true,
-        })
+        let row = self.state.load(&[Key::Task(holder.task.clone())]).await?.pop().flatten();
+        Ok(is_of_nobody(holder, row.as_ref()))
     }
 
     async fn skip(&self, row: TaskRow, holder: &Holder) {

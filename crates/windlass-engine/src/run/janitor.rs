@@ -11,7 +11,7 @@ use windlass_core::port::state::{Key, Row};
 use windlass_core::port::{BATCH_MAX, PAGE_MAX, PortError, Refusal};
 use windlass_core::task::status::TaskStatus;
 
-use super::dispatch::pause;
+use super::dispatch::{is_of_nobody, pause};
 use crate::query::pulse::Part;
 use crate::shared::{Counts, Shared, locked};
 
@@ -169,10 +169,10 @@ impl Shared {
         let (mut paused, mut ended) = (Vec::new(), Vec::new());
         for (holder, row) in holders.into_iter().zip(rows) {
             let held = Held { tenant: holder.tenant.clone(), task: holder.task.clone(), fence: holder.fence };
-            match row {
+            match &row {
                 Some(Row::Task(row)) if row.task.status == TaskStatus::Paused => paused.push(held),
-                Some(Row::Task(row)) if row.task.status.is_active() || holder.fence > row.task.fence => {}
-                _ => ended.push(held),
+                row if is_of_nobody(holder, row.as_ref()) => ended.push(held),
+                _ => {}
             }
         }
         if !paused.is_empty() {
