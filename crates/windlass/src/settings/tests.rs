@@ -84,7 +84,7 @@ fn every_setting_in_the_example_file_names_its_variable_and_the_variable_sets_it
             seen += 1;
         }
     }
-    assert_eq!(seen, 44);
+    assert_eq!(seen, 45);
 }
 
 #[test]
