@@ -9,6 +9,24 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::open::StoreUrl;
+use crate::settings::Settings;
+
+/// What to measure, and with what.
+#[derive(Debug, Clone, Copy)]
+pub struct Setup<'a, Scale> {
+    /// The store; an embedded one in a temporary folder unless given.
+    pub url: Option<&'a StoreUrl>,
+    /// How much.
+    pub scale: Scale,
+    /// Only the workloads whose name holds this.
+    pub only: Option<&'a str>,
+    /// How many instances are compared with one; 2 unless given, where there can be more than one.
+    pub instances: Option<u32>,
+    /// Where the settings came from: other instances read them for themselves.
+    pub config: Option<&'a Path>,
+    /// The settings.
+    pub settings: &'a Settings,
+}
 
 /// What another instance does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use windlass_core::port::job::Jobs;
 
+use super::instances::Setup;
 use super::store::Report;
 use super::{Row, instances, limit};
 use crate::open::{StoreUrl, open};
@@ -67,25 +68,8 @@ const WAITING: &str = "waiters";
 const MANY: &str = "ten beside a million";
 const BLOCKED: &str = "claims past blocked";
 
-/// What to measure.
-#[derive(Debug, Clone, Copy)]
-pub struct Setup<'a> {
-    /// The store; an embedded one in a temporary folder unless given.
-    pub url: Option<&'a StoreUrl>,
-    /// How much.
-    pub scale: Scale,
-    /// Only the workloads whose name holds this.
-    pub only: Option<&'a str>,
-    /// How many instances are compared with one; 2 unless given, where there can be more than one.
-    pub instances: Option<u32>,
-    /// Where the settings came from: other instances read them for themselves.
-    pub config: Option<&'a Path>,
-    /// The settings.
-    pub settings: &'a Settings,
-}
-
 /// Measures, and hands each row to `show` as it comes.
-pub fn run(setup: Setup<'_>, show: &mut dyn FnMut(&Row)) -> anyhow::Result<Vec<Row>> {
+pub fn run(setup: Setup<'_, Scale>, show: &mut dyn FnMut(&Row)) -> anyhow::Result<Vec<Row>> {
     let folder = tempfile::tempdir().context("no temporary folder")?;
     let here = StoreUrl::Embedded(folder.path().join("store"));
     let Setup { url, scale, only, config, settings, .. } = setup;

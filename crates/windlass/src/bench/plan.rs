@@ -25,6 +25,7 @@ use windlass_engine::command::Caller;
 use windlass_engine::command::plan::Verb;
 use windlass_engine::stage::Told;
 
+use super::instances::Setup;
 use super::limit::Raw;
 use super::store::Report;
 use super::{Row, Timer, limit};
@@ -54,25 +55,8 @@ impl Scale {
     pub const QUICK: Scale = Scale { plans: 10, tasks: 500, alone: 200, run: Duration::from_millis(300), rounds: 1 };
 }
 
-/// What to measure, and with what.
-#[derive(Debug, Clone, Copy)]
-pub struct Setup<'a> {
-    /// The store; an embedded one in a temporary folder unless given.
-    pub url: Option<&'a StoreUrl>,
-    /// How much.
-    pub scale: Scale,
-    /// Only the workloads whose name holds this.
-    pub only: Option<&'a str>,
-    /// How many instances are compared with one; 2 unless given, where there can be more than one.
-    pub instances: Option<u32>,
-    /// Where the settings came from: other instances read them for themselves.
-    pub config: Option<&'a Path>,
-    /// The settings.
-    pub settings: &'a Settings,
-}
-
 /// Measures, and hands each row to `show` as it comes.
-pub fn run(setup: Setup<'_>, show: &mut dyn FnMut(&Row)) -> anyhow::Result<Vec<Row>> {
+pub fn run(setup: Setup<'_, Scale>, show: &mut dyn FnMut(&Row)) -> anyhow::Result<Vec<Row>> {
     let folder = tempfile::tempdir().context("no temporary folder")?;
     let here = StoreUrl::Embedded(folder.path().join("store"));
     let Setup { url, scale, only, config, settings, .. } = setup;

@@ -99,7 +99,7 @@ pub(super) fn run(what: Bench, output: Output, config: Option<&Path>, settings: 
             let scale = if args.quick { bench::plan::Scale::QUICK } else { bench::plan::Scale::FULL };
             let url = args.store.as_deref().map(str::parse).transpose().context("--store")?;
             let only = args.only.as_deref();
-            let setup = bench::plan::Setup { url: url.as_ref(), scale, only, instances, config, settings };
+            let setup = bench::instances::Setup { url: url.as_ref(), scale, only, instances, config, settings };
             let rows = bench::plan::run(setup, &mut show(output))?;
             Ok(judged(&rows, args.strict))
         }
@@ -107,7 +107,7 @@ pub(super) fn run(what: Bench, output: Output, config: Option<&Path>, settings: 
             let scale = if args.quick { bench::jobs::Scale::QUICK } else { bench::jobs::Scale::FULL };
             let url = args.store.as_deref().map(str::parse).transpose().context("--store")?;
             let only = args.only.as_deref();
-            let setup = bench::jobs::Setup { url: url.as_ref(), scale, only, instances, config, settings };
+            let setup = bench::instances::Setup { url: url.as_ref(), scale, only, instances, config, settings };
             let rows = bench::jobs::run(setup, &mut show(output))?;
             Ok(judged(&rows, args.strict))
         }
