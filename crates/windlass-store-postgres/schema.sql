@@ -34,11 +34,11 @@ BEGIN
             SELECT w.tenant_id, nextval('windlass_fence') AS fence
             FROM (
                 SELECT w.tenant_id FROM unnest(p_tenants) WITH ORDINALITY AS w(tenant_id, nth)
-                JOIN tenant_lock n ON n.tenant_id = w.tenant_id AND n.fence = 0
+                JOIN tenant_lock n ON n.tenant_id = ANY (ARRAY[w.tenant_id]) AND n.fence = 0
                 ORDER BY w.nth
             ) w
         ) g
-        WHERE l.tenant_id = g.tenant_id;
+        WHERE l.tenant_id = ANY (ARRAY[g.tenant_id]);
     END IF;
     RETURN QUERY
     SELECT w.nth, coalesce(l.fence > v_base, false), l.plan_id, l.task_id, l.fence::text, l.acquired_at, l.expires_at,
@@ -106,8 +106,8 @@ BEGIN
             task_id, tenant_id, plan_id, position, created_at, may_stand, writer, writer_fence, op_id, running,
             fence, events, ck_version, step
         )
-        JOIN tenant_state s ON s.tenant_id = g.tenant_id
-        JOIN task_state_projection t ON t.task_id = g.task_id
+        JOIN tenant_state s ON s.tenant_id = ANY (ARRAY[g.tenant_id])
+        JOIN task_state_projection t ON t.task_id = ANY (ARRAY[g.task_id])
         ORDER BY g.tenant_id
         FOR UPDATE OF s, t
     ) j;
@@ -126,7 +126,7 @@ BEGIN
             latest_task_id = CASE WHEN g.begun THEN g.task_id ELSE s.latest_task_id END,
             started_task_id = CASE WHEN g.begun THEN g.task_id ELSE s.started_task_id END
         FROM unnest(p_tenants, p_tasks, p_fences::numeric[], v_seqs, v_begun) AS g(tenant_id, task_id, fence, seq, begun)
-        WHERE s.tenant_id = g.tenant_id AND g.seq >= 0 AND g.fence IS NOT NULL AND (g.begun OR g.fence > s.fence);
+        WHERE s.tenant_id = ANY (ARRAY[g.tenant_id]) AND g.seq >= 0 AND g.fence IS NOT NULL AND (g.begun OR g.fence > s.fence);
     END IF;
 
     UPDATE task_checkpoint c
@@ -134,7 +134,7 @@ BEGIN
         fence = g.fence, checkpoint = g.body
     FROM unnest(p_tasks, p_ck_versions, p_ck_lasts, p_ck_saved, p_ck_instances, p_fences::numeric[], p_ck_bodies, v_seqs)
         AS g(task_id, version, last, saved_at, instance, fence, body, seq)
-    WHERE g.seq >= 0 AND g.version > 1 AND c.task_id = g.task_id;
+    WHERE g.seq >= 0 AND g.version > 1 AND c.task_id = ANY (ARRAY[g.task_id]);
     IF 1 = ANY (p_ck_versions) THEN
         INSERT INTO task_checkpoint
             (task_id, version, last_completed_stage_index, saved_at, executor_instance, fence, checkpoint)
@@ -145,7 +145,7 @@ BEGIN
     END IF;
     IF 0 = ANY (p_ck_versions) THEN
         DELETE FROM task_checkpoint c USING unnest(p_tasks, p_ck_versions, v_seqs) AS g(task_id, version, seq)
-        WHERE g.seq >= 0 AND g.version = 0 AND c.task_id = g.task_id;
+        WHERE g.seq >= 0 AND g.version = 0 AND c.task_id = ANY (ARRAY[g.task_id]);
     END IF;
 
     INSERT INTO task_event (task_id, seq, at, plan_id, tenant_id, by, reason, kind, fact)
@@ -155,7 +155,7 @@ BEGIN
     WHERE v_seqs[e.step] >= 0 AND e.nth > p_events[e.step] - 200;
     IF v_forgets THEN
         DELETE FROM task_event e USING unnest(p_tasks, p_events, v_seqs) AS g(task_id, events, seq)
-        WHERE g.seq >= 0 AND g.seq + g.events > 200 AND e.task_id = g.task_id AND e.seq <= g.seq + g.events - 200;
+        WHERE g.seq >= 0 AND g.seq + g.events > 200 AND e.task_id = ANY (ARRAY[g.task_id]) AND e.seq <= g.seq + g.events - 200;
     END IF;
 
     -- A task that is given up leaves a slot, or is ready again.
@@ -188,9 +188,11 @@ END
 $$;
 
 CREATE FUNCTION windlass_changed(p_port text) RETURNS void
-    LANGUAGE sql
+    LANGUAGE plpgsql
     AS $$
-    UPDATE change_mark SET n = n + 1 WHERE port = p_port AND shard = pg_backend_pid() % 16
+BEGIN
+    UPDATE change_mark SET n = n + 1 WHERE port = p_port AND shard = pg_backend_pid() % 16;
+END
 $$;
 
 CREATE FUNCTION windlass_claim(p_now timestamp with time zone, p_workers text[], p_leases bigint[], p_queues text[], p_wanted bigint[], p_after text[], p_slots integer[], p_asked bigint[]) RETURNS TABLE(o_what text, o_turn integer, o_nth integer, o_at timestamp with time zone, o_task_id uuid, o_queue text, o_tenant_id text, o_status text, o_payload text, o_result text, o_error text, o_submitted_at timestamp with time zone, o_started_at timestamp with time zone, o_completed_at timestamp with time zone, o_version bigint, o_seq bigint, o_priority smallint, o_run_at timestamp with time zone, o_attempt integer, o_max_attempts integer, o_deliveries integer, o_backoff_first_ms bigint, o_backoff_max_ms bigint, o_timeout_ms bigint, o_worker text, o_fence bigint, o_lease_until timestamp with time zone, o_key text, o_digest bigint, o_cancel text, o_asked text)
@@ -693,7 +695,7 @@ BEGIN
             version = t.version + 1, notes = t.notes + g.notes
         FROM unnest(p_ids, p_fences, p_statuses, p_trigger_at, p_try_at, p_retry_counts, p_held, p_errors, p_made, p_ended_at, p_notes, p_asked)
             WITH ORDINALITY AS g(id, fence, status, trigger_at, try_at, retry_count, held, error, made, ended_at, notes, asked, step)
-        WHERE t.id = g.id AND t.fence = g.fence AND t.status = 'PROCESSING'
+        WHERE t.id = ANY (ARRAY[g.id]) AND t.fence = g.fence AND t.status = 'PROCESSING'
         RETURNING g.step, t.notes
     LOOP
         v_notes[v_step] := v_count;
@@ -707,7 +709,7 @@ BEGIN
     WHERE v_notes[n.step] IS NOT NULL;
     IF v_full THEN
         DELETE FROM trigger_note n USING unnest(p_ids, v_notes) AS g(id, notes)
-        WHERE g.notes > 100 AND n.trigger_id = g.id AND n.seq < g.notes - 100;
+        WHERE g.notes > 100 AND n.trigger_id = ANY (ARRAY[g.id]) AND n.seq < g.notes - 100;
     END IF;
 END
 $$;
@@ -728,7 +730,7 @@ DECLARE
 BEGIN
     IF NOT p_judged THEN
         v_left := ARRAY(
-            SELECT g.nth FROM unnest(p_groups, p_ids) AS g(nth, id) JOIN async_tasks t ON t.task_id = g.id
+            SELECT g.nth FROM unnest(p_groups, p_ids) AS g(nth, id) JOIN async_tasks t ON t.task_id = ANY (ARRAY[g.id])
             UNION
             -- One lookup for each, whatever statistics say: where no job had a key so far, a join would read all that have
             -- one now.
@@ -797,11 +799,19 @@ WITH (fillfactor='60', autovacuum_vacuum_scale_factor='0.05');
 
 CREATE FUNCTION windlass_take(p_instance text, p_plan text, p_limit bigint, p_ahead_ms bigint) RETURNS TABLE(o_verdict text, o_task task_state_projection)
     LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_sort TO 'off'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
     v_now timestamptz := windlass_now(p_ahead_ms);
     v_left bigint := p_limit;
+    v_plans text[] := ARRAY[p_plan];
     v_plan record;
     v_slots bigint;
     v_used bigint;
@@ -812,23 +822,25 @@ BEGIN
         RETURN NEXT;
         RETURN;
     END IF;
+    IF p_plan IS NULL THEN
+        -- The oldest first: it has waited longest. Along the index of those that run, however many have ended.
+        v_plans := ARRAY(
+            SELECT p.plan_id FROM plan_state_projection p WHERE p.status = 'RUNNING' ORDER BY p.created_at, p.plan_id DESC);
+    END IF;
     FOR v_plan IN
-        SELECT p.plan_id FROM plan_state_projection p
-        JOIN instance i ON i.instance_id = p.conductor AND i.lease_until > v_now
-        WHERE p.status = 'RUNNING' AND (p_plan IS NULL OR p.plan_id = p_plan)
-          AND EXISTS (
+        SELECT w.plan_id FROM unnest(v_plans) WITH ORDINALITY AS w(plan_id, nth)
+        WHERE EXISTS (
             SELECT 1 FROM task_state_projection t
-            WHERE t.plan_id = p.plan_id AND (t.start_requested OR t.status = 'PENDING')
+            WHERE t.plan_id = w.plan_id AND (t.start_requested OR t.status = 'PENDING')
               AND t.ready_at <= v_now
           )
-        -- The oldest first: it has waited longest.
-        ORDER BY p.created_at, p.plan_id DESC
+        ORDER BY w.nth
     LOOP
         EXIT WHEN v_left <= 0;
         -- Whoever hands out in this plan counts its slots alone.
         SELECT p.max_concurrency INTO v_slots FROM plan_state_projection p
         JOIN instance i ON i.instance_id = p.conductor AND i.lease_until > v_now
-        WHERE p.plan_id = v_plan.plan_id AND p.status = 'RUNNING' FOR UPDATE OF p;
+        WHERE p.plan_id = v_plan.plan_id AND (p.status = 'RUNNING') IS TRUE FOR UPDATE OF p;
         CONTINUE WHEN NOT FOUND;
         SELECT count(*) INTO v_used FROM task_state_projection t WHERE t.plan_id = v_plan.plan_id AND t.owner IS NOT NULL;
         FOR v_task IN
@@ -902,7 +914,7 @@ BEGIN
             deliveries = 0, lease_until = NULL, cancel = NULL, version = t.version + 1
         FROM unnest(p_s_ids, p_s_fences, p_s_results) AS g(id, fence, result)
         -- What runs has a worker. Said so, because by its status it would be looked for among all that run.
-        WHERE t.task_id = g.id AND t.worker IS NOT NULL AND t.fence = g.fence;
+        WHERE t.task_id = ANY (ARRAY[g.id]) AND t.worker IS NOT NULL AND t.fence = g.fence;
         GET DIAGNOSTICS v_done = ROW_COUNT;
         IF v_done <> cardinality(p_s_ids) THEN
             RAISE SQLSTATE '40001' USING MESSAGE = 'a job changed hands while it was settled';
@@ -915,7 +927,7 @@ BEGIN
         FOR o_turn, o_nth IN
             UPDATE async_tasks t SET lease_until = windlass_later(v_now, p_leases[g.turn]), version = t.version + 1
             FROM unnest(p_b_turns, p_b_ids, p_b_fences) WITH ORDINALITY AS g(turn, id, fence, nth)
-            WHERE t.task_id = g.id AND t.worker IS NOT NULL AND t.fence = g.fence
+            WHERE t.task_id = ANY (ARRAY[g.id]) AND t.worker IS NOT NULL AND t.fence = g.fence
             RETURNING g.turn, CASE WHEN t.cancel IS NULL THEN 0 ELSE g.nth END
         LOOP
             v_done := v_done + 1;

@@ -1,6 +1,9 @@
 -- State and locks. Ids are compared byte by byte (COLLATE "C"). Times are UTC, exact to the millisecond. Fences are
 -- unsigned 64-bit numbers, which no integer type here holds. JSON is kept as text, so that what users wrote comes back
 -- as they wrote it; `column::json` reads it.
+--
+-- What comes in an array is looked up with `= ANY (ARRAY[g.id])`, one by one by the key's index. With `= g.id` a server whose
+-- last VACUUM found the table empty walks all of it for every call, until the next one.
 
 CREATE TABLE plan_state_projection (
     plan_id         text COLLATE "C" PRIMARY KEY,
@@ -176,8 +179,11 @@ CREATE FUNCTION windlass_now(ahead_ms bigint) RETURNS timestamptz LANGUAGE sql V
     SELECT windlass_later(clock_timestamp(), ahead_ms)
 $$;
 
-CREATE FUNCTION windlass_changed(p_port text) RETURNS void LANGUAGE sql VOLATILE AS $$
-    UPDATE change_mark SET n = n + 1 WHERE port = p_port AND shard = pg_backend_pid() % 16
+-- In plpgsql, which keeps its plans from call to call; a function in SQL is planned every time.
+CREATE FUNCTION windlass_changed(p_port text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    UPDATE change_mark SET n = n + 1 WHERE port = p_port AND shard = pg_backend_pid() % 16;
+END
 $$;
 
 -- The hot path: steps of owners and claimers, one existing task each, every task and tenant at most once. A step that
@@ -234,8 +240,8 @@ BEGIN
             task_id, tenant_id, plan_id, position, created_at, may_stand, writer, writer_fence, op_id, running,
             fence, events, ck_version, step
         )
-        JOIN tenant_state s ON s.tenant_id = g.tenant_id
-        JOIN task_state_projection t ON t.task_id = g.task_id
+        JOIN tenant_state s ON s.tenant_id = ANY (ARRAY[g.tenant_id])
+        JOIN task_state_projection t ON t.task_id = ANY (ARRAY[g.task_id])
         ORDER BY g.tenant_id
         FOR UPDATE OF s, t
     ) j;
@@ -254,7 +260,7 @@ BEGIN
             latest_task_id = CASE WHEN g.begun THEN g.task_id ELSE s.latest_task_id END,
             started_task_id = CASE WHEN g.begun THEN g.task_id ELSE s.started_task_id END
         FROM unnest(p_tenants, p_tasks, p_fences::numeric[], v_seqs, v_begun) AS g(tenant_id, task_id, fence, seq, begun)
-        WHERE s.tenant_id = g.tenant_id AND g.seq >= 0 AND g.fence IS NOT NULL AND (g.begun OR g.fence > s.fence);
+        WHERE s.tenant_id = ANY (ARRAY[g.tenant_id]) AND g.seq >= 0 AND g.fence IS NOT NULL AND (g.begun OR g.fence > s.fence);
     END IF;
 
     UPDATE task_checkpoint c
@@ -262,7 +268,7 @@ BEGIN
         fence = g.fence, checkpoint = g.body
     FROM unnest(p_tasks, p_ck_versions, p_ck_lasts, p_ck_saved, p_ck_instances, p_fences::numeric[], p_ck_bodies, v_seqs)
         AS g(task_id, version, last, saved_at, instance, fence, body, seq)
-    WHERE g.seq >= 0 AND g.version > 1 AND c.task_id = g.task_id;
+    WHERE g.seq >= 0 AND g.version > 1 AND c.task_id = ANY (ARRAY[g.task_id]);
     IF 1 = ANY (p_ck_versions) THEN
         INSERT INTO task_checkpoint
             (task_id, version, last_completed_stage_index, saved_at, executor_instance, fence, checkpoint)
@@ -273,7 +279,7 @@ BEGIN
     END IF;
     IF 0 = ANY (p_ck_versions) THEN
         DELETE FROM task_checkpoint c USING unnest(p_tasks, p_ck_versions, v_seqs) AS g(task_id, version, seq)
-        WHERE g.seq >= 0 AND g.version = 0 AND c.task_id = g.task_id;
+        WHERE g.seq >= 0 AND g.version = 0 AND c.task_id = ANY (ARRAY[g.task_id]);
     END IF;
 
     INSERT INTO task_event (task_id, seq, at, plan_id, tenant_id, by, reason, kind, fact)
@@ -283,7 +289,7 @@ BEGIN
     WHERE v_seqs[e.step] >= 0 AND e.nth > p_events[e.step] - 200;
     IF v_forgets THEN
         DELETE FROM task_event e USING unnest(p_tasks, p_events, v_seqs) AS g(task_id, events, seq)
-        WHERE g.seq >= 0 AND g.seq + g.events > 200 AND e.task_id = g.task_id AND e.seq <= g.seq + g.events - 200;
+        WHERE g.seq >= 0 AND g.seq + g.events > 200 AND e.task_id = ANY (ARRAY[g.task_id]) AND e.seq <= g.seq + g.events - 200;
     END IF;
 
     -- A task that is given up leaves a slot, or is ready again.
@@ -319,11 +325,15 @@ $$;
 -- instance without a lease gets.
 CREATE FUNCTION windlass_take(p_instance text, p_plan text, p_limit bigint, p_ahead_ms bigint)
 RETURNS TABLE (o_verdict text, o_task task_state_projection)
-LANGUAGE plpgsql VOLATILE AS $$
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET enable_sort = off SET jit = off
+AS $$
 #variable_conflict use_column
 DECLARE
     v_now timestamptz := windlass_now(p_ahead_ms);
     v_left bigint := p_limit;
+    v_plans text[] := ARRAY[p_plan];
     v_plan record;
     v_slots bigint;
     v_used bigint;
@@ -334,23 +344,25 @@ BEGIN
         RETURN NEXT;
         RETURN;
     END IF;
+    IF p_plan IS NULL THEN
+        -- The oldest first: it has waited longest. Along the index of those that run, however many have ended.
+        v_plans := ARRAY(
+            SELECT p.plan_id FROM plan_state_projection p WHERE p.status = 'RUNNING' ORDER BY p.created_at, p.plan_id DESC);
+    END IF;
     FOR v_plan IN
-        SELECT p.plan_id FROM plan_state_projection p
-        JOIN instance i ON i.instance_id = p.conductor AND i.lease_until > v_now
-        WHERE p.status = 'RUNNING' AND (p_plan IS NULL OR p.plan_id = p_plan)
-          AND EXISTS (
+        SELECT w.plan_id FROM unnest(v_plans) WITH ORDINALITY AS w(plan_id, nth)
+        WHERE EXISTS (
             SELECT 1 FROM task_state_projection t
-            WHERE t.plan_id = p.plan_id AND (t.start_requested OR t.status = 'PENDING')
+            WHERE t.plan_id = w.plan_id AND (t.start_requested OR t.status = 'PENDING')
               AND t.ready_at <= v_now
           )
-        -- The oldest first: it has waited longest.
-        ORDER BY p.created_at, p.plan_id DESC
+        ORDER BY w.nth
     LOOP
         EXIT WHEN v_left <= 0;
         -- Whoever hands out in this plan counts its slots alone.
         SELECT p.max_concurrency INTO v_slots FROM plan_state_projection p
         JOIN instance i ON i.instance_id = p.conductor AND i.lease_until > v_now
-        WHERE p.plan_id = v_plan.plan_id AND p.status = 'RUNNING' FOR UPDATE OF p;
+        WHERE p.plan_id = v_plan.plan_id AND (p.status = 'RUNNING') IS TRUE FOR UPDATE OF p;
         CONTINUE WHEN NOT FOUND;
         SELECT count(*) INTO v_used FROM task_state_projection t WHERE t.plan_id = v_plan.plan_id AND t.owner IS NOT NULL;
         FOR v_task IN

@@ -133,11 +133,11 @@ BEGIN
             SELECT w.tenant_id, nextval('windlass_fence') AS fence
             FROM (
                 SELECT w.tenant_id FROM unnest(p_tenants) WITH ORDINALITY AS w(tenant_id, nth)
-                JOIN tenant_lock n ON n.tenant_id = w.tenant_id AND n.fence = 0
+                JOIN tenant_lock n ON n.tenant_id = ANY (ARRAY[w.tenant_id]) AND n.fence = 0
                 ORDER BY w.nth
             ) w
         ) g
-        WHERE l.tenant_id = g.tenant_id;
+        WHERE l.tenant_id = ANY (ARRAY[g.tenant_id]);
     END IF;
     RETURN QUERY
     SELECT w.nth, coalesce(l.fence > v_base, false), l.plan_id, l.task_id, l.fence::text, l.acquired_at, l.expires_at,
@@ -150,7 +150,6 @@ END
 $$;
 
 -- Counts in the same transaction what others may be waiting for.
--- In plpgsql, which keeps its plans from call to call; a function in SQL is planned every time.
 CREATE FUNCTION windlass_counted(p_port text, p_n bigint) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     UPDATE change_mark SET n = n + p_n WHERE port = p_port AND shard = pg_backend_pid() % 16;
@@ -261,7 +260,7 @@ DECLARE
 BEGIN
     IF NOT p_judged THEN
         v_left := ARRAY(
-            SELECT g.nth FROM unnest(p_groups, p_ids) AS g(nth, id) JOIN async_tasks t ON t.task_id = g.id
+            SELECT g.nth FROM unnest(p_groups, p_ids) AS g(nth, id) JOIN async_tasks t ON t.task_id = ANY (ARRAY[g.id])
             UNION
             -- One lookup for each, whatever statistics say: where no job had a key so far, a join would read all that have
             -- one now.
@@ -599,7 +598,7 @@ BEGIN
             deliveries = 0, lease_until = NULL, cancel = NULL, version = t.version + 1
         FROM unnest(p_s_ids, p_s_fences, p_s_results) AS g(id, fence, result)
         -- What runs has a worker. Said so, because by its status it would be looked for among all that run.
-        WHERE t.task_id = g.id AND t.worker IS NOT NULL AND t.fence = g.fence;
+        WHERE t.task_id = ANY (ARRAY[g.id]) AND t.worker IS NOT NULL AND t.fence = g.fence;
         GET DIAGNOSTICS v_done = ROW_COUNT;
         IF v_done <> cardinality(p_s_ids) THEN
             RAISE SQLSTATE '40001' USING MESSAGE = 'a job changed hands while it was settled';
@@ -612,7 +611,7 @@ BEGIN
         FOR o_turn, o_nth IN
             UPDATE async_tasks t SET lease_until = windlass_later(v_now, p_leases[g.turn]), version = t.version + 1
             FROM unnest(p_b_turns, p_b_ids, p_b_fences) WITH ORDINALITY AS g(turn, id, fence, nth)
-            WHERE t.task_id = g.id AND t.worker IS NOT NULL AND t.fence = g.fence
+            WHERE t.task_id = ANY (ARRAY[g.id]) AND t.worker IS NOT NULL AND t.fence = g.fence
             RETURNING g.turn, CASE WHEN t.cancel IS NULL THEN 0 ELSE g.nth END
         LOOP
             v_done := v_done + 1;

@@ -130,7 +130,7 @@ BEGIN
             version = t.version + 1, notes = t.notes + g.notes
         FROM unnest(p_ids, p_fences, p_statuses, p_trigger_at, p_try_at, p_retry_counts, p_held, p_errors, p_made, p_ended_at, p_notes, p_asked)
             WITH ORDINALITY AS g(id, fence, status, trigger_at, try_at, retry_count, held, error, made, ended_at, notes, asked, step)
-        WHERE t.id = g.id AND t.fence = g.fence AND t.status = 'PROCESSING'
+        WHERE t.id = ANY (ARRAY[g.id]) AND t.fence = g.fence AND t.status = 'PROCESSING'
         RETURNING g.step, t.notes
     LOOP
         v_notes[v_step] := v_count;
@@ -144,7 +144,7 @@ BEGIN
     WHERE v_notes[n.step] IS NOT NULL;
     IF v_full THEN
         DELETE FROM trigger_note n USING unnest(p_ids, v_notes) AS g(id, notes)
-        WHERE g.notes > 100 AND n.trigger_id = g.id AND n.seq < g.notes - 100;
+        WHERE g.notes > 100 AND n.trigger_id = ANY (ARRAY[g.id]) AND n.seq < g.notes - 100;
     END IF;
 END
 $$;

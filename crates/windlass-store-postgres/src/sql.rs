@@ -144,9 +144,9 @@ pub(crate) const ADD_TASK_EVENTS: &str = "INSERT INTO task_event (task_id, seq, 
 pub(crate) const ADD_PLAN_EVENTS: &str = "INSERT INTO plan_event (plan_id, seq, at, tenant_id, by, reason, kind, fact) \
      SELECT * FROM unnest($1::text[], $2::bigint[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])";
 pub(crate) const FORGET_TASK_EVENTS: &str = "DELETE FROM task_event e USING unnest($1::text[], $2::bigint[]) AS old(id, seq) \
-     WHERE e.task_id = old.id AND e.seq <= old.seq";
+     WHERE e.task_id = ANY (ARRAY[old.id]) AND e.seq <= old.seq";
 pub(crate) const FORGET_PLAN_EVENTS: &str = "DELETE FROM plan_event e USING unnest($1::text[], $2::bigint[]) AS old(id, seq) \
-     WHERE e.plan_id = old.id AND e.seq <= old.seq";
+     WHERE e.plan_id = ANY (ARRAY[old.id]) AND e.seq <= old.seq";
 pub(crate) const ADD_OPS: &str = "INSERT INTO operation (op_id, digest, version, seq, at, answer) \
      SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::timestamptz[], $6::text[])";
 pub(crate) const STATE_CHANGED: &str = "SELECT windlass_changed('state')";
@@ -217,9 +217,13 @@ macro_rules! list_tasks {
 }
 pub(crate) const LIST_TASKS: &str =
     list_tasks!("unnest($1::text[]) AS wanted(status) CROSS JOIN LATERAL (", "i.status = wanted.status");
-pub(crate) const LIST_TASKS_OF_PLAN: &str =
-    list_tasks!("(", "i.plan_id = $8 AND i.status = ANY ($1) AND ($9::text IS NULL OR i.tenant_id = $9)");
-pub(crate) const LIST_TASKS_OF_TENANT: &str = list_tasks!("(", "i.tenant_id = $8 AND i.status = ANY ($1)");
+// Not `status = ANY`: along the index of the statuses all tasks of all plans would be walked.
+pub(crate) const LIST_TASKS_OF_PLAN: &str = list_tasks!(
+    "(",
+    "i.plan_id = $8 AND array_position($1::text[], i.status) IS NOT NULL AND ($9::text IS NULL OR i.tenant_id = $9)"
+);
+pub(crate) const LIST_TASKS_OF_TENANT: &str =
+    list_tasks!("(", "i.tenant_id = $8 AND array_position($1::text[], i.status) IS NOT NULL");
 pub(crate) const LIST_INSTANCES: &str = "SELECT instance_id, up_since, lease_until FROM instance \
      WHERE instance_id > $1 ORDER BY instance_id LIMIT $2";
 

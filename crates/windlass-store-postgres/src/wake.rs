@@ -3,7 +3,7 @@
 //! whole server at commit. Whoever waits looks at the count after every word it hears, and now and then
 //! without one. A count that was looked at since the last word is not looked at again.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
@@ -26,6 +26,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Likewise when there is no listener.
 const LOOK_DEAF: Duration = Duration::from_millis(100);
 
+/// How a notification begins that names the counts that have changed. Any other is of jobs that have ended.
+const CHANGED: &str = "changed";
+
 /// Which count.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Port {
@@ -34,6 +37,24 @@ pub(crate) enum Port {
     Jobs,
     Ended,
     Triggers,
+}
+
+const PORTS: [Port; 5] = [Port::State, Port::Locks, Port::Jobs, Port::Ended, Port::Triggers];
+
+impl Port {
+    fn name(self) -> &'static str {
+        match self {
+            Port::State => "state",
+            Port::Locks => "locks",
+            Port::Jobs => "jobs",
+            Port::Ended => "ended",
+            Port::Triggers => "triggers",
+        }
+    }
+
+    fn bit(self) -> u8 {
+        1 << self as u8
+    }
 }
 
 /// What was heard of each count, from here and from elsewhere.
@@ -52,9 +73,19 @@ impl Heard {
         &self.0[port as usize]
     }
 
-    /// Something has changed; elsewhere nobody says what.
-    pub(crate) fn anything(&self) {
+    /// Something may have changed, and nobody said what.
+    fn anything(&self) {
         self.0.iter().for_each(OfPort::word);
+    }
+
+    /// Somebody told which counts have changed. Those of this process have heard what it told itself.
+    fn hear(&self, told: &str, tag: &str) {
+        let mut words = told.split(' ').skip(1);
+        if words.next() != Some(tag) {
+            words
+                .filter_map(|name| PORTS.iter().find(|port| port.name() == name))
+                .for_each(|port| self.of(*port).word());
+        }
     }
 }
 
@@ -83,14 +114,14 @@ pub(crate) struct Wake {
     heard: Arc<Heard>,
     feed: Arc<Feed>,
     to_tell: Arc<Notify>,
-    /// Others should look at the counts.
-    changed: AtomicBool,
+    /// Which counts others should look at, a bit each.
+    changed: AtomicU8,
     listener: Mutex<Option<Connection>>,
 }
 
 impl Wake {
     pub(crate) fn new(channel: String, target: Target, feed: Arc<Feed>) -> Wake {
-        let changed = AtomicBool::new(false);
+        let changed = AtomicU8::new(0);
         Wake {
             channel,
             target,
@@ -105,8 +136,21 @@ impl Wake {
     /// Something changed: those who wait here hear it now, those elsewhere soon.
     pub(crate) fn tell(&self, port: Port) {
         self.heard.of(port).word();
-        self.changed.store(true, Ordering::Relaxed);
+        self.changed.fetch_or(port.bit(), Ordering::Relaxed);
         self.to_tell.notify_one();
+    }
+
+    /// What others are to be told of the counts.
+    fn notice(&self) -> Option<String> {
+        let changed = self.changed.swap(0, Ordering::Relaxed);
+        (changed != 0).then(|| {
+            let mut notice = format!("{CHANGED} {}", self.feed.tag());
+            for port in PORTS.iter().filter(|port| changed & port.bit() != 0) {
+                notice.push(' ');
+                notice.push_str(port.name());
+            }
+            notice
+        })
     }
 
     /// Jobs have ended, and the feed knows which: those elsewhere hear it soon.
@@ -199,15 +243,22 @@ impl Wake {
     }
 }
 
+/// What was notified goes to whoever it is for.
+pub(crate) fn hear(notice: &str, heard: &Heard, feed: &Feed) {
+    if notice.starts_with(CHANGED) {
+        heard.hear(notice, feed.tag());
+    } else {
+        feed.hear(notice);
+    }
+}
+
 /// Tells those elsewhere, as long as the store is open.
 pub(crate) async fn teller(to_tell: Arc<Notify>, inner: Weak<Inner>) {
     loop {
         to_tell.notified().await;
         let Some(inner) = inner.upgrade() else { return };
         let mut said = inner.feed.notices();
-        if inner.wake.changed.swap(false, Ordering::Relaxed) {
-            said.push(String::new());
-        }
+        said.extend(inner.wake.notice());
         let told = inner.pool.query(&Call::new(sql::NOTIFY, params![inner.wake.channel.clone(), said])).await;
         if let Err(error) = told {
             tracing::debug!(%error, "nobody was told; they look for themselves");
@@ -224,13 +275,6 @@ impl Wake {
 }
 
 async fn mark(pool: &Pool, port: Port) -> Result<Mark, PortError> {
-    let port = match port {
-        Port::State => "state",
-        Port::Locks => "locks",
-        Port::Jobs => "jobs",
-        Port::Ended => "ended",
-        Port::Triggers => "triggers",
-    };
-    let rows = pool.query(&Call::new(sql::MARK, params![port])).await?;
+    let rows = pool.query(&Call::new(sql::MARK, params![port.name()])).await?;
     Ok(Mark(one(&rows)?.count()?))
 }

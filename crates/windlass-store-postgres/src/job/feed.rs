@@ -35,6 +35,11 @@ impl Feed {
         Feed { tag: format!("{begin:x}"), state: Mutex::new(state), heard: watch::Sender::new(0) }
     }
 
+    /// How this process names itself in what it tells.
+    pub(crate) fn tag(&self) -> &str {
+        &self.tag
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }

@@ -17,7 +17,7 @@ use crate::error::{Failure, said};
 use crate::job::feed::Feed;
 use crate::sql;
 use crate::tls::Target;
-use crate::wake::Heard;
+use crate::wake::{self, Heard};
 
 /// How long a server that let us in may take until the connection can be used, beyond what the URL gives it to let us in: one
 /// that says nothing must not hold up everybody who waits for a connection.
@@ -82,10 +82,8 @@ async fn set_up_listener(
     let (client, mut driver) = target.config.connect(target.tls.clone()).await.map_err(|error| said(&error))?;
     let driver = tokio::spawn(async move {
         while let Some(Ok(message)) = poll_fn(|cx| driver.poll_message(cx)).await {
-            match message {
-                AsyncMessage::Notification(notice) if !notice.payload().is_empty() => feed.hear(notice.payload()),
-                AsyncMessage::Notification(_) => heard.anything(),
-                _ => {}
+            if let AsyncMessage::Notification(notice) = message {
+                wake::hear(notice.payload(), &heard, &feed);
             }
         }
     });

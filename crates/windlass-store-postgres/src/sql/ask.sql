@@ -10,7 +10,7 @@ WITH now AS MATERIALIZED (
     SET control = g.control, pause_requested = g.pause, owner_asked = true, version = t.version + 1, seq = t.seq + 1
     FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::boolean[]) WITH ORDINALITY
         AS g(task_id, may_stand, op_id, control, pause, step)
-    WHERE t.task_id = g.task_id AND g.task_id IN (SELECT task_id FROM free) AND t.control IS NULL AND t.seq < 200
+    WHERE t.task_id = ANY (ARRAY[g.task_id]) AND g.task_id IN (SELECT task_id FROM free) AND t.control IS NULL AND t.seq < 200
       AND strpos(g.may_stand, ',' || t.status || ',') > 0
       AND NOT EXISTS (SELECT 1 FROM operation o WHERE o.op_id = g.op_id)
     RETURNING g.step, t.version, t.seq

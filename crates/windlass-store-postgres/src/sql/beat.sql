@@ -11,4 +11,3 @@ WITH now AS MATERIALIZED (
 )
 SELECT beaten.lease_until, t.task_id, t.control
 FROM beaten LEFT JOIN task_state_projection t ON t.owner = $1 AND t.owner_asked
-ORDER BY t.task_id

@@ -9,4 +9,4 @@ FROM unnest(
     task_id, status, result, error, started_at, completed_at, version, ready, run_at, attempt, deliveries, worker, lease_until,
     cancel, asked
 )
-WHERE t.task_id = g.task_id
+WHERE t.task_id = ANY (ARRAY[g.task_id])

@@ -11,4 +11,4 @@ FROM unnest(
     plan_id, name, status, tasks, max_concurrency, on_failure, on_conflict, recovery, conductor, cancelled,
     created_at, started_at, updated_at, ended_at, version, seq
 )
-WHERE p.plan_id = g.plan_id
+WHERE p.plan_id = ANY (ARRAY[g.plan_id])

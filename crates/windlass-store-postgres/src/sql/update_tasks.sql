@@ -14,4 +14,4 @@ FROM unnest(
     fence, ready_at, created_at, started_at, updated_at, ended_at, detail, checkpoint_version, version, seq,
     op_id, op_digest, op_at
 )
-WHERE t.task_id = g.task_id
+WHERE t.task_id = ANY (ARRAY[g.task_id])

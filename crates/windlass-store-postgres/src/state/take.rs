@@ -111,5 +111,7 @@ pub(super) async fn beat(pool: &Pool, instance: &InstanceId, lease_ms: u64, ahea
             asked.push((task, cells.json()?));
         }
     }
+    // Not in the statement: an index that happens to have this order would be walked.
+    asked.sort_by(|(one, _), (other, _)| TaskId::cmp(one, other));
     Ok(Beat { until, asked })
 }

@@ -75,7 +75,7 @@ pub(super) const RENEW: &str = "UPDATE triggers t \
      SET lease_until = n.until, wake_at = CASE WHEN t.paused IS NULL AND NOT t.held THEN n.until END, version = t.version + 1 \
      FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS g(id, fence, nth), \
        (SELECT windlass_later(windlass_now($4), $3) AS until) AS n \
-     WHERE t.id = g.id AND t.fence = g.fence AND t.status = 'PROCESSING' RETURNING g.nth, t.lease_until";
+     WHERE t.id = ANY (ARRAY[g.id]) AND t.fence = g.fence AND t.status = 'PROCESSING' RETURNING g.nth, t.lease_until";
 
 pub(super) const LOCK: &str =
     concat!("SELECT ", trigger_columns!("t"), " FROM triggers t WHERE t.id = ANY ($1) ORDER BY t.id FOR UPDATE");
@@ -110,7 +110,7 @@ pub(super) const UPDATE: &str = concat!(
 pub(super) const ADD_NOTES: &str = "INSERT INTO trigger_note (trigger_id, seq, at, occurrence, what) \
      SELECT * FROM unnest($1::text[], $2::bigint[], $3::timestamptz[], $4::timestamptz[], $5::text[])";
 pub(super) const FORGET_NOTES: &str = "DELETE FROM trigger_note n USING unnest($1::text[], $2::bigint[]) AS old(id, seq) \
-     WHERE n.trigger_id = old.id AND n.seq < old.seq";
+     WHERE n.trigger_id = ANY (ARRAY[old.id]) AND n.seq < old.seq";
 pub(super) const CHANGED: &str = "SELECT windlass_changed('triggers')";
 
 pub(super) const REMOVE: &str = "WITH gone AS (DELETE FROM triggers WHERE id = ANY ($1) RETURNING id), \
