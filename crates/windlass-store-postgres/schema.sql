@@ -884,19 +884,21 @@ DECLARE
 BEGIN
     o_at := v_now;
     o_what := 'LEFT';
-    FOR o_turn IN
-        SELECT g.turn FROM unnest(p_s_turns, p_s_ids, p_s_fences) AS g(turn, id, fence)
-        LEFT JOIN async_tasks t ON t.task_id = g.id
-        WHERE (t.status = 'RUNNING' AND t.fence = g.fence) IS NOT TRUE
-        UNION
-        SELECT g.turn FROM unnest(p_b_turns, p_b_ids, p_b_fences) AS g(turn, id, fence)
-        LEFT JOIN async_tasks t ON t.task_id = g.id
-        WHERE (t.status = 'RUNNING' AND t.fence = g.fence AND windlass_deadline(t.started_at, t.timeout_ms) > v_now) IS NOT TRUE
-    LOOP
-        RETURN NEXT;
-    END LOOP;
-    IF FOUND THEN
-        RETURN;
+    IF p_s_ids <> '{}' OR p_b_ids <> '{}' THEN
+        FOR o_turn IN
+            SELECT g.turn FROM unnest(p_s_turns, p_s_ids, p_s_fences) AS g(turn, id, fence)
+            LEFT JOIN async_tasks t ON t.task_id = g.id
+            WHERE (t.status = 'RUNNING' AND t.fence = g.fence) IS NOT TRUE
+            UNION
+            SELECT g.turn FROM unnest(p_b_turns, p_b_ids, p_b_fences) AS g(turn, id, fence)
+            LEFT JOIN async_tasks t ON t.task_id = g.id
+            WHERE (t.status = 'RUNNING' AND t.fence = g.fence AND windlass_deadline(t.started_at, t.timeout_ms) > v_now) IS NOT TRUE
+        LOOP
+            RETURN NEXT;
+        END LOOP;
+        IF FOUND THEN
+            RETURN;
+        END IF;
     END IF;
     IF EXISTS (
         SELECT 1 FROM async_tasks t WHERE status = 'RUNNING' AND queue = ANY (p_queues) AND lease_until <= v_now

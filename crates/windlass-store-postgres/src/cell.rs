@@ -109,9 +109,19 @@ impl<'r> Cells<'r> {
 
     /// A `bigint` that is never negative.
     pub(crate) fn count<T: TryFrom<i64>>(&mut self) -> Result<T, PortError> {
-        let at = self.next;
-        let n: i64 = self.get()?;
-        T::try_from(n).map_err(|_| corrupt(&self.name(at), format!("{n} is out of range")))
+        let n = self.get()?;
+        self.in_range(n)
+    }
+
+    /// Likewise; nothing means none.
+    pub(crate) fn count_or_zero<T: TryFrom<i64>>(&mut self) -> Result<T, PortError> {
+        let n: Option<i64> = self.get()?;
+        self.in_range(n.unwrap_or(0))
+    }
+
+    /// Of the column that was just read.
+    fn in_range<T: TryFrom<i64>>(&self, n: i64) -> Result<T, PortError> {
+        T::try_from(n).map_err(|_| corrupt(&self.name(self.next - 1), format!("{n} is out of range")))
     }
 
     /// Text that is checked as it is read: ids, names, numbers beyond 63 bits.

@@ -93,11 +93,20 @@ impl Pool {
 
     /// Runs one statement, which is a transaction of its own, beside others on the same connection.
     pub(crate) async fn query(&self, call: &Call) -> Result<Vec<Row>, PortError> {
+        self.read(call, Ok).await
+    }
+
+    /// Likewise; its rows are read as they come.
+    pub(crate) async fn read<T>(
+        &self,
+        call: &Call,
+        read: impl Fn(Row) -> Result<T, PortError>,
+    ) -> Result<Vec<T>, PortError> {
         let mut races = 0;
         loop {
             let (_gate, slot) = self.shared().await;
             let connection = self.connected(slot).await?;
-            match self.within(&connection, connection.query(call)).await {
+            match self.within(&connection, connection.query(call, &read)).await {
                 Err(Failure::Again(why)) if races < RACES_MAX => {
                     tracing::debug!(%why, "a statement is repeated");
                     races += 1;

@@ -86,8 +86,8 @@ impl Triggers for Postgres {
         let ids = triggers.to_vec();
         self.run(async move |inner| {
             let names: Vec<String> = ids.iter().map(ToString::to_string).collect();
-            let rows = inner.pool.query(&Call::new(sql::LOAD, params![names])).await?;
-            let found = row::triggers(&rows)?.into_iter().map(|trigger| (trigger.id.clone(), trigger));
+            let found = inner.pool.read(&Call::new(sql::LOAD, params![names]), row::alone).await?;
+            let found = found.into_iter().map(|trigger| (trigger.id.clone(), trigger));
             let found: HashMap<TriggerId, Trigger> = found.collect();
             Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
         })
@@ -125,7 +125,7 @@ impl Triggers for Postgres {
         check_due(limit)?;
         self.run(async move |inner| {
             let call = Call::new(sql::FIND_DUE, params![Stamp(upto), i64::from(limit)]);
-            row::triggers(&inner.pool.query(&call).await?)
+            inner.pool.read(&call, row::alone).await
         })
         .await
     }
@@ -266,7 +266,7 @@ async fn list(
     let statuses = (!filter.statuses.is_empty())
         .then(|| filter.statuses.iter().map(|status| status.name().to_owned()).collect::<Vec<String>>());
     let call = Call::new(statement, params![after, upto.clone(), tenant, statuses, with_one_more(limit)]);
-    let found = row::triggers(&inner.pool.query(&call).await?)?;
+    let found = inner.pool.read(&call, row::alone).await?;
     let short = found.len() <= limit as usize;
     let listed = page(found, limit, |last: &Trigger| Cursor(format!("trigger.{}", last.id)));
     Ok(match upto {

@@ -1,7 +1,8 @@
 //! Wake-ups. Whoever writes something that others may be waiting for counts it in the same transaction
 //! (`change_mark`) and tells the others with a NOTIFY, at most one in a while: NOTIFY takes a lock of the
-//! whole server at commit. Whoever waits looks at the count after every word it hears, and now and then
-//! without one. A count that was looked at since the last word is not looked at again.
+//! whole server at commit. Whoever waits looks at the count after every word from elsewhere, and now and then
+//! without one. A count that was looked at since the last such word is not looked at again, and what this process
+//! did itself it need not look up: a mark is the count as it was last looked at, and how much was done here.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
@@ -63,9 +64,16 @@ pub(crate) struct Heard([OfPort; 5]);
 
 #[derive(Default)]
 struct OfPort {
-    words: watch::Sender<u64>,
-    /// The count as it was last looked at, after how many words, and when.
-    seen: std::sync::Mutex<Option<(u64, Mark, Instant)>>,
+    words: watch::Sender<Words>,
+    /// The count as it was last looked at, after how many words from elsewhere, and when.
+    seen: std::sync::Mutex<Option<(u64, u64, Instant)>>,
+}
+
+/// How much was heard.
+#[derive(Default, Clone, Copy)]
+struct Words {
+    elsewhere: u64,
+    here: u64,
 }
 
 impl Heard {
@@ -75,7 +83,7 @@ impl Heard {
 
     /// Something may have changed, and nobody said what.
     fn anything(&self) {
-        self.0.iter().for_each(OfPort::word);
+        self.0.iter().for_each(OfPort::elsewhere);
     }
 
     /// Somebody told which counts have changed. Those of this process have heard what it told itself.
@@ -84,28 +92,38 @@ impl Heard {
         if words.next() != Some(tag) {
             words
                 .filter_map(|name| PORTS.iter().find(|port| port.name() == name))
-                .for_each(|port| self.of(*port).word());
+                .for_each(|port| self.of(*port).elsewhere());
         }
     }
 }
 
 impl OfPort {
-    fn word(&self) {
-        self.words.send_modify(|n| *n += 1);
+    fn elsewhere(&self) {
+        self.words.send_modify(|words| words.elsewhere += 1);
     }
 
-    /// The count, if it was looked at after so many words and not longer ago.
-    fn seen(&self, words: u64, within: Duration) -> Option<Mark> {
+    fn here(&self) {
+        self.words.send_modify(|words| words.here += 1);
+    }
+
+    /// The count, if it was looked at after these words and not longer ago.
+    fn seen(&self, words: Words, within: Duration) -> Option<u64> {
         let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.filter(|(after, _, at)| *after == words && at.elapsed() < within).map(|(_, mark, _)| mark)
+        seen.filter(|(after, _, at)| *after == words.elsewhere && at.elapsed() < within).map(|(_, count, _)| count)
     }
 
-    async fn look(&self, words: u64, pool: &Pool, port: Port) -> Result<Mark, PortError> {
+    async fn look(&self, words: Words, pool: &Pool, port: Port) -> Result<u64, PortError> {
         let now = Instant::now();
-        let mark = mark(pool, port).await?;
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some((words, mark, now));
-        Ok(mark)
+        let count = count(pool, port).await?;
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some((words.elsewhere, count, now));
+        Ok(count)
     }
+}
+
+/// Differs from every mark before it if anything was counted or done here since: the count has 40 bits, the rest is for what
+/// was done here.
+fn mark_of(count: u64, words: Words) -> Mark {
+    Mark(count ^ words.here << 40)
 }
 
 pub(crate) struct Wake {
@@ -135,7 +153,7 @@ impl Wake {
 
     /// Something changed: those who wait here hear it now, those elsewhere soon.
     pub(crate) fn tell(&self, port: Port) {
-        self.heard.of(port).word();
+        self.heard.of(port).here();
         self.changed.fetch_or(port.bit(), Ordering::Relaxed);
         self.to_tell.notify_one();
     }
@@ -175,7 +193,7 @@ impl Wake {
             let look = if hearing { LOOK } else { LOOK_DEAF };
             if timeout(left.min(look), heard.changed()).await.is_err() {
                 hearing = self.hears(pool, feed).await?;
-                let count = mark(pool, Port::Ended).await?.0;
+                let count = count(pool, Port::Ended).await?;
                 if before.is_some() || !hearing {
                     feed.compare(count, before.filter(|_| hearing));
                 }
@@ -189,7 +207,7 @@ impl Wake {
         let heard = self.listener.lock().await.as_ref().is_some_and(Connection::is_sound);
         let hears = self.listens().await;
         if !heard {
-            feed.compare(mark(pool, Port::Ended).await?.0, None);
+            feed.compare(count(pool, Port::Ended).await?, None);
         }
         Ok(hears)
     }
@@ -204,10 +222,11 @@ impl Wake {
             let so_far = *words.borrow_and_update();
             let look = if hearing { LOOK } else { LOOK_DEAF };
             let seen = heard.seen(so_far, look).filter(|_| wait_ms > 0);
-            let mark = match seen {
-                Some(mark) => mark,
+            let count = match seen {
+                Some(count) => count,
                 None => heard.look(so_far, pool, port).await?,
             };
+            let mark = mark_of(count, so_far);
             let left = end.saturating_duration_since(Instant::now());
             if mark != since || left.is_zero() {
                 return Ok(mark);
@@ -274,7 +293,7 @@ impl Wake {
     }
 }
 
-async fn mark(pool: &Pool, port: Port) -> Result<Mark, PortError> {
+async fn count(pool: &Pool, port: Port) -> Result<u64, PortError> {
     let rows = pool.query(&Call::new(sql::MARK, params![port.name()])).await?;
-    Ok(Mark(one(&rows)?.count()?))
+    one(&rows)?.count()
 }

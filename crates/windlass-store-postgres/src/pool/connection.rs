@@ -2,15 +2,18 @@
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::TryStreamExt as _;
 use tokio::task::AbortHandle;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client, Row, Statement};
+
+use windlass_core::port::PortError;
 
 use super::Call;
 use crate::error::{Failure, said};
@@ -108,9 +111,19 @@ impl Connection {
         self.driver.abort();
     }
 
-    pub(super) async fn query(&self, call: &Call) -> Result<Vec<Row>, Failure> {
+    /// Reads each row as it comes, while the server is at the next ones.
+    pub(super) async fn query<T>(
+        &self,
+        call: &Call,
+        read: impl Fn(Row) -> Result<T, PortError>,
+    ) -> Result<Vec<T>, Failure> {
         let statement = self.statement(call.sql).await?;
-        Ok(self.client.query(&statement, &borrowed(call)).await?)
+        let mut rows = pin!(self.client.query_raw(&statement, borrowed(call)).await?);
+        let mut all = Vec::new();
+        while let Some(row) = rows.try_next().await? {
+            all.push(read(row)?);
+        }
+        Ok(all)
     }
 
     /// Sends every call before the first answer is awaited. The first failure is the answer.

@@ -20,9 +20,10 @@ use crate::pool::Call;
 pub(super) fn trigger(cells: &mut Cells<'_>) -> Result<Kept, PortError> {
     let (id, parent, tenant) = (cells.parse()?, cells.parse_or_none()?, cells.parse_or_none()?);
     let status = status(cells.get()?)?;
-    let (trigger_at, try_at) = (cells.at()?, cells.at()?);
+    let trigger_at = cells.at()?;
+    let try_at = cells.at_or_none()?.unwrap_or(trigger_at);
     let (owner, lease_until) = (cells.parse_or_none()?, cells.at_or_none()?.unwrap_or(Ms::ZERO));
-    let (fence, retry_count, held) = (Fence(cells.count()?), cells.count()?, cells.get()?);
+    let (fence, retry_count, held) = (Fence(cells.count()?), cells.count_or_zero()?, flag(cells)?);
     let paused = cells.json_or_none()?;
     let (schedule, target) = (read(cells.get()?).map_err(|why| corrupt("schedule", why))?, cells.json()?);
     let payload = cells.get::<Option<&str>>()?.map(Json::parse).transpose().map_err(|why| corrupt("payload", why))?;
@@ -32,22 +33,25 @@ pub(super) fn trigger(cells: &mut Cells<'_>) -> Result<Kept, PortError> {
     let spec = TriggerSpec { schedule, target, payload, tenant, misfire, recovery, overlap, max_retries, backoff };
     let (error, made) = (cells.get()?, cells.json_or_none()?);
     let (saved_at, ended_at) = (cells.at()?, cells.at_or_none()?);
-    let (version, notes, asked) = (cells.count()?, cells.count()?, cells.get()?);
+    let (version, notes, asked) = (cells.count()?, cells.count_or_zero()?, flag(cells)?);
     let run =
         Run { status, trigger_at, try_at, retry_count, held, asked, owner, lease_until, fence, error, made, ended_at };
     Ok(Kept { trigger: Trigger { id, parent, spec, saved_at, paused, run, version }, notes })
 }
 
-/// A policy, which is mostly the default one.
-fn word<T: DeserializeOwned + Default>(cells: &mut Cells<'_>) -> Result<T, PortError> {
-    match cells.get::<&str>()? {
-        r#""once""# | r#""auto""# | r#""allow""# => Ok(T::default()),
-        text => serde_json::from_str(text).map_err(|why| corrupt("a policy", why)),
-    }
+/// What holds; what does not is not sent.
+fn flag(cells: &mut Cells<'_>) -> Result<bool, PortError> {
+    Ok(cells.get::<Option<bool>>()?.unwrap_or(false))
 }
 
-pub(super) fn triggers(rows: &[Row]) -> Result<Vec<Trigger>, PortError> {
-    rows.iter().map(|row| Ok(trigger(&mut Cells::of(row))?.trigger)).collect()
+/// A policy; the default one is not sent.
+fn word<T: DeserializeOwned + Default>(cells: &mut Cells<'_>) -> Result<T, PortError> {
+    Ok(cells.json_or_none()?.unwrap_or_default())
+}
+
+/// A row of nothing else.
+pub(super) fn alone(row: Row) -> Result<Trigger, PortError> {
+    Ok(trigger(&mut Cells::of(&row))?.trigger)
 }
 
 fn status(text: &str) -> Result<TriggerStatus, PortError> {

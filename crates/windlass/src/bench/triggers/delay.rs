@@ -31,7 +31,7 @@ impl Bench<'_> {
         let now = self.triggers.claim_due(&"bench".parse()?, LEASE_MS, 0).await?.at;
         let mut saves = Vec::new();
         for n in 0..count {
-            let mut trigger = trigger(self.stored + n, &spec(2 * n)?, self.base)?;
+            let mut trigger = trigger(self.stored + n, &spec(2 * n, self.base)?, self.base)?;
             trigger.run.trigger_at = now.plus(AHEAD_MS + u64::from(n) * 1_000 / u64::from(PER_S));
             trigger.run.try_at = trigger.run.trigger_at;
             saves.push(Save { trigger, notes: Vec::new() });
