@@ -135,19 +135,17 @@ impl Proxy {
         self.inner.lines.lock().unwrap().push(Arc::clone(&line));
         // Whoever has gone in the meantime is seen to have when something is carried.
         drop(client.set_nodelay(true));
-        let carried = match &self.inner.upstream {
+        // A server that resets or refuses is a thing that happens: whoever wanted to reach it finds the connection closed.
+        let refused = |error: std::io::Error| println!("{:?}: {error}", self.inner.upstream);
+        match &self.inner.upstream {
             Upstream::Tcp(address) => match TcpStream::connect(address).await {
-                Ok(server) => Ok(line.carry(client, server).await),
-                Err(error) => Err(error),
+                Ok(server) => line.carry(client, server).await,
+                Err(error) => refused(error),
             },
             Upstream::Unix(path) => match UnixStream::connect(path).await {
-                Ok(server) => Ok(line.carry(client, server).await),
-                Err(error) => Err(error),
+                Ok(server) => line.carry(client, server).await,
+                Err(error) => refused(error),
             },
-        };
-        // A server that resets or refuses is a thing that happens: whoever wanted to reach it finds the connection closed.
-        if let Err(error) = carried {
-            println!("{:?}: {error}", self.inner.upstream);
         }
         self.inner.lines.lock().unwrap().retain(|other| !Arc::ptr_eq(other, &line));
     }
