@@ -12,7 +12,7 @@ use windlass_core::port::PortError;
 
 use crate::cell::Answers;
 use crate::error::Failure;
-use crate::target::Target;
+use crate::target::{SILENT, Target};
 use crate::text::{Script, Trip};
 
 /// How often a transaction that met another is repeated.
@@ -47,6 +47,19 @@ impl Pool {
 
     fn idle(&self) -> MutexGuard<'_, Vec<(Conn, Instant)>> {
         self.idle.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Keeps a connection for whoever comes next. Those that nobody has needed for long end with a word, before the server ends
+    /// them with an entry in its log.
+    fn keep(&self, conn: Conn) {
+        let (now, long) = (Instant::now(), SILENT / 2);
+        let mut idle = self.idle();
+        // The last that was given back is the first to be lent: those at the front were used longest ago.
+        let unused = idle.partition_point(|(_, since)| now.duration_since(*since) > long);
+        let unused: Vec<_> = idle.drain(..unused).collect();
+        idle.push((conn, now));
+        drop(idle);
+        drop(unused);
     }
 
     /// A connection that nobody else uses until it is given back.
@@ -160,7 +173,7 @@ impl Lent<'_> {
             }
         }
         if let Some(conn) = self.conn.take() {
-            self.pool.idle().push((conn, Instant::now()));
+            self.pool.keep(conn);
         }
         match done {
             Err(Failure::Again(why)) if *races < RACES_MAX => {

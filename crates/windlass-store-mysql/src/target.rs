@@ -15,11 +15,22 @@ use crate::error::{OpenError, said};
 /// How long a connection may take to be made and set up.
 const CONNECT: Duration = Duration::from_secs(5);
 
+/// How long a server keeps a session that says nothing. Between two requests of a transaction it takes us no time; a connection that
+/// is not in use is asked whether it is still there before it is used.
+pub(crate) const SILENT: Duration = Duration::from_secs(10);
+
 /// What every connection is set to. Values are refused rather than cut; times are UTC; a statement sees what others have
-/// committed before it; waiting for a row ends; numbers that are drawn follow each other.
-const SESSION: &str = "SET SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', \
-     innodb_lock_wait_timeout = 10, wait_timeout = 28800, auto_increment_increment = 1, auto_increment_offset = 1, autocommit = 1; \
-     SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET NAMES utf8mb4 COLLATE utf8mb4_bin";
+/// committed before it; waiting for a row ends; numbers that are drawn follow each other; the ids of the largest plan fit into one text,
+/// for which MySQL has room for thirty by itself. Whoever was cut off without a word while it held rows lets go of them when it has said
+/// nothing for [`SILENT`]: MySQL has no other bound for a transaction that stands still.
+fn session() -> String {
+    format!(
+        "SET SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', innodb_lock_wait_timeout = 10, \
+         wait_timeout = {}, group_concat_max_len = 4000000, auto_increment_increment = 1, auto_increment_offset = 1, \
+         autocommit = 1; SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET NAMES utf8mb4 COLLATE utf8mb4_bin",
+        SILENT.as_secs()
+    )
+}
 
 #[derive(Clone)]
 pub(crate) struct Target {
@@ -89,7 +100,7 @@ impl Target {
             },
             None => Conn::new(self.opts.clone()).await?,
         };
-        conn.query_drop(SESSION).await?;
+        conn.query_drop(session()).await?;
         Ok(conn)
     }
 

@@ -9,4 +9,5 @@ mod layout;
 mod outage;
 mod schema;
 mod server;
+mod session;
 mod tls;

@@ -11,3 +11,4 @@ mod outage;
 mod schema;
 mod server;
 mod tls;
+mod wake;

@@ -11,16 +11,18 @@ use windlass::Windlass;
 use windlass::core::id::{PlanId, TaskId};
 use windlass::core::json::Json;
 use windlass::core::task::command::{Command, Retry, RetryFrom};
-use windlass::engine::Options;
 use windlass::engine::bus::News;
 use windlass::engine::command::task::{Order, Which};
 use windlass::engine::stage::{Told, Trouble};
+use windlass::engine::{OnOutage, Options};
 
 use crate::script::ann;
 
 pub(crate) async fn run(store: &str, name: &str, target: &str) {
     let (name, target) = (name.to_owned(), target.to_owned());
-    let options = Options { lease_ms: crate::LEASE_MS, beat_ms: 50, scan_ms: 50, retry_limit: 0, ..Options::default() };
+    // Whoever slept in the middle of a call may find its connection gone: then it asks again, and does not go on without an answer.
+    let (lease_ms, outage) = (crate::LEASE_MS, OnOutage::Hold);
+    let options = Options { lease_ms, beat_ms: 50, scan_ms: 50, retry_limit: 0, outage, ..Options::default() };
     let windlass = Windlass::builder()
         .store(store)
         .options(options)

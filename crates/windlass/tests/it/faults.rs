@@ -4,6 +4,7 @@
 
 mod load;
 mod proxy;
+mod silent;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -147,11 +148,12 @@ async fn campaign(name: &str, place: Place) {
 
 /// Short and long ones: a delay ends before anybody gives up, in a black hole most give up.
 fn random(dice: &mut fastrand::Rng) -> Fault {
-    match dice.u32(..10) {
+    match dice.u32(..12) {
         0 | 1 => Fault::Cut,
         2 | 3 => Fault::Reset,
         4 | 5 => Fault::Delay(dice.u64(20..500)),
         6 => Fault::BlackHole(dice.u64(300..2_500)),
+        7..=9 => Fault::Lose,
         _ => Fault::Swallow,
     }
 }

@@ -46,6 +46,7 @@ const DEADLY: [i32; 2] = [9, 25];
 enum Store {
     Embedded,
     Postgres,
+    MySql,
 }
 
 #[test]
@@ -90,6 +91,26 @@ fn postgres_whoever_is_killed_while_recovering_leaves_everything_to_people() {
     recoveries(Store::Postgres);
 }
 
+#[test]
+fn mysql_whoever_is_killed_going_forth_leaves_everything_to_people() {
+    in_turn(Store::MySql, &FORTH);
+}
+
+#[test]
+fn mysql_whoever_is_killed_taking_back_leaves_everything_to_people() {
+    in_turn(Store::MySql, &BACK);
+}
+
+#[test]
+fn mysql_whoever_is_killed_around_a_pause_leaves_everything_to_people() {
+    in_turn(Store::MySql, &PAUSE);
+}
+
+#[test]
+fn mysql_whoever_is_killed_while_recovering_leaves_everything_to_people() {
+    recoveries(Store::MySql);
+}
+
 /// What kills came to.
 #[derive(Debug, Default, Clone, Copy)]
 struct Outcome {
@@ -130,7 +151,7 @@ fn fault(moment: &str, write: u32, round: u32) -> String {
 fn moments(store: Store) -> &'static [&'static str] {
     match store {
         Store::Embedded => &["before", "during", "torn", "after"],
-        Store::Postgres => &["before", "during", "after"],
+        Store::Postgres | Store::MySql => &["before", "during", "after"],
     }
 }
 
@@ -176,7 +197,7 @@ fn recoveries(store: Store) {
     let stride = match store {
         _ if times > 1 => 1,
         Store::Embedded => 2,
-        Store::Postgres => 3,
+        Store::Postgres | Store::MySql => 3,
     };
     for script in script::ALL {
         for round in 0..times {

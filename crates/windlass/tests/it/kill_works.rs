@@ -1,4 +1,4 @@
-//! `kill -9` of instances that submit jobs, work on them and fire triggers, again and again on one store; on PostgreSQL two of
+//! `kill -9` of instances that submit jobs, work on them and fire triggers, again and again on one store; on a server two of
 //! them at once, each with a worker and a scheduler. Whenever they die, what was acknowledged is there, every job ends, every
 //! time of every trigger makes one job, and none is left out. The processes are the example `puppet`.
 
@@ -17,7 +17,7 @@ use windlass::core::job::{Job, JobStatus};
 use windlass::core::port::PAGE_MAX;
 use windlass::core::port::job::JobFilter;
 
-use crate::{puppet, server, setting};
+use crate::{mysql_server, puppet, server, setting};
 
 const ROUNDS: u32 = 8;
 const SOAK_ROUNDS: u32 = 100;
@@ -37,6 +37,13 @@ fn postgres_whoever_is_killed_at_work_loses_no_job_and_no_occurrence() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let schema = runtime.block_on(server::schema());
     campaign(&schema.url, 2, 2);
+}
+
+#[test]
+fn mysql_whoever_is_killed_at_work_loses_no_job_and_no_occurrence() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let database = runtime.block_on(mysql_server::database());
+    campaign(&database.url, 2, 3);
 }
 
 /// What processes said before they died: jobs that were taken, and how those ended that have.

@@ -1,4 +1,4 @@
-//! Two processes on one PostgreSQL store. One tenant has one winner at a time; and a holder that was stopped beyond its lease,
+//! Two processes on one store of a server. One tenant has one winner at a time; and a holder that was stopped beyond its lease,
 //! while somebody else took its task up, has every late write refused when it wakes: by the store, and by a target that
 //! remembers fences. The processes are the example `puppet`.
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-use crate::{puppet, server, setting};
+use crate::{mysql_server, puppet, server, setting};
 use target::{Gate, Run, Target};
 
 const ROUNDS: u32 = 50;
@@ -94,17 +94,29 @@ impl Drop for Instance {
     }
 }
 
-fn two() -> (Target, [Instance; 2]) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let store = runtime.block_on(server::schema()).url;
+fn two(store: &str) -> (Target, [Instance; 2]) {
     let target = Target::start();
-    let instances = ["one", "two"].map(|name| Instance::start(name, &store, &target));
+    let instances = ["one", "two"].map(|name| Instance::start(name, store, &target));
     (target, instances)
 }
 
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
 #[test]
-fn two_processes_that_want_one_tenant_have_it_one_after_the_other() {
-    let (target, mut both) = two();
+fn postgres_two_processes_that_want_one_tenant_have_it_one_after_the_other() {
+    race(&runtime().block_on(server::schema()).url);
+}
+
+#[test]
+fn mysql_two_processes_that_want_one_tenant_have_it_one_after_the_other() {
+    let database = runtime().block_on(mysql_server::database());
+    race(&database.url);
+}
+
+fn race(store: &str) {
+    let (target, mut both) = two(store);
     let mut won = [0, 0];
     for round in 0..rounds(RACES, SOAK_RACES) {
         let plans = [format!("race-{round}-one"), format!("race-{round}-two")];
@@ -144,8 +156,18 @@ struct Late {
 }
 
 #[test]
-fn a_holder_that_slept_beyond_its_lease_has_every_late_write_refused() {
-    let (target, mut both) = two();
+fn postgres_a_holder_that_slept_beyond_its_lease_has_every_late_write_refused() {
+    late(&runtime().block_on(server::schema()).url);
+}
+
+#[test]
+fn mysql_a_holder_that_slept_beyond_its_lease_has_every_late_write_refused() {
+    let database = runtime().block_on(mysql_server::database());
+    late(&database.url);
+}
+
+fn late(store: &str) {
+    let (target, mut both) = two(store);
     let rounds = rounds(ROUNDS, SOAK_ROUNDS);
     let mut late = Late::default();
     for round in 0..rounds {

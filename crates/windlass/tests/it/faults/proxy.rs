@@ -1,5 +1,5 @@
-//! A proxy between us and a server that harms what goes through it: it cuts, resets, delays, swallows everything, or lets a request
-//! through and cuts before its answer. It counts what it really harmed.
+//! A proxy between us and a server that harms what goes through it: it cuts, resets, delays, swallows everything, cuts before a
+//! request has left, or lets it through and cuts before its answer. It counts what it really harmed.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,12 +25,14 @@ pub(crate) enum Fault {
     Delay(u64),
     /// Nothing passes for so long, new connections included; then those that are there end.
     BlackHole(u64),
+    /// The next request reaches nobody.
+    Lose,
     /// The next request reaches the server, and its answer nobody.
     Swallow,
 }
 
 impl Fault {
-    pub(crate) const NAMES: [&'static str; 5] = ["cut", "reset", "delay", "black hole", "swallow"];
+    pub(crate) const NAMES: [&'static str; 6] = ["cut", "reset", "delay", "black hole", "lose", "swallow"];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -38,7 +40,8 @@ impl Fault {
             Fault::Reset => Fault::NAMES[1],
             Fault::Delay(_) => Fault::NAMES[2],
             Fault::BlackHole(_) => Fault::NAMES[3],
-            Fault::Swallow => Fault::NAMES[4],
+            Fault::Lose => Fault::NAMES[4],
+            Fault::Swallow => Fault::NAMES[5],
         }
     }
 }
@@ -55,6 +58,7 @@ pub(crate) enum Upstream {
 enum Mode {
     Open,
     Held,
+    Loses,
     Swallows,
     Cut,
     Reset,
@@ -67,7 +71,7 @@ struct Line {
     asked: AtomicBool,
     /// A request went out while answers are swallowed.
     left: AtomicBool,
-    /// Something was held back, or swallowed.
+    /// Something was held back, lost or swallowed.
     hurt: AtomicBool,
 }
 
@@ -110,6 +114,14 @@ impl Proxy {
         }
     }
 
+    /// From now on nothing passes, on no connection, and nobody hears of it.
+    pub(crate) fn freeze(&self) {
+        *self.inner.new.lock().unwrap() = Mode::Held;
+        for line in self.inner.lines.lock().unwrap().iter() {
+            line.mode.send_replace(Mode::Held);
+        }
+    }
+
     /// How many connections were made so far.
     pub(crate) fn made(&self) -> u32 {
         self.inner.made.load(Ordering::SeqCst)
@@ -121,22 +133,25 @@ impl Proxy {
         let [asked, left, hurt] = [(); 3].map(|()| AtomicBool::new(false));
         let line = Arc::new(Line { mode, asked, left, hurt });
         self.inner.lines.lock().unwrap().push(Arc::clone(&line));
-        client.set_nodelay(true).unwrap();
+        // Whoever has gone in the meantime is seen to have when something is carried.
+        drop(client.set_nodelay(true));
+        // A server that resets or refuses is a thing that happens: whoever wanted to reach it finds the connection closed.
+        let refused = |error: std::io::Error| println!("{:?}: {error}", self.inner.upstream);
         match &self.inner.upstream {
             Upstream::Tcp(address) => match TcpStream::connect(address).await {
                 Ok(server) => line.carry(client, server).await,
-                Err(error) => panic!("{address}: {error}"),
+                Err(error) => refused(error),
             },
             Upstream::Unix(path) => match UnixStream::connect(path).await {
                 Ok(server) => line.carry(client, server).await,
-                Err(error) => panic!("{}: {error}", path.display()),
+                Err(error) => refused(error),
             },
         }
         self.inner.lines.lock().unwrap().retain(|other| !Arc::ptr_eq(other, &line));
     }
 
     /// Lets a fault happen to one connection, or to all of them; answers whether it harmed anything: what was asked and not
-    /// answered was cut off, or something was held back or swallowed.
+    /// answered was cut off, or something was held back, lost or swallowed.
     pub(crate) async fn strike(&self, fault: Fault, all: bool, dice: &mut fastrand::Rng) -> bool {
         let lines = self.victims(all, dice).await;
         let set = |mode: Mode| {
@@ -172,14 +187,14 @@ impl Proxy {
                     });
                 }
             }
-            Fault::Swallow => {
-                set(Mode::Swallows);
-                let swallowed = async {
+            Fault::Lose | Fault::Swallow => {
+                set(if fault == Fault::Lose { Mode::Loses } else { Mode::Swallows });
+                let harmed = async {
                     while !hurt() {
                         a_while(1).await;
                     }
                 };
-                drop(tokio::time::timeout(PATIENCE, swallowed).await);
+                drop(tokio::time::timeout(PATIENCE, harmed).await);
                 let hit = hurt();
                 set(Mode::Cut);
                 return hit;
@@ -223,7 +238,13 @@ impl Line {
             while let Ok(n @ 1..) = from_client.read(&mut bytes).await {
                 self.until_open().await;
                 self.asked.store(true, Ordering::SeqCst);
-                let swallows = *self.mode.borrow() == Mode::Swallows;
+                let mode = *self.mode.borrow();
+                if mode == Mode::Loses {
+                    self.hurt.store(true, Ordering::SeqCst);
+                    self.mode.send_replace(Mode::Cut);
+                    break;
+                }
+                let swallows = mode == Mode::Swallows;
                 self.left.fetch_or(swallows, Ordering::SeqCst);
                 if to_server.write_all(&bytes[..n]).await.is_err() {
                     break;
