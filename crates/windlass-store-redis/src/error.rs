@@ -38,6 +38,7 @@ pub(crate) fn breaks(error: &RedisError) -> bool {
 /// Whether the script is not known to the server, which has done nothing then.
 pub(crate) fn is_unknown_script(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Server(ServerErrorKind::NoScript))
+        || error.detail().is_some_and(|detail| detail == "Function not found")
 }
 
 /// No answer, or one that says that what is stored is not ours.

@@ -112,7 +112,7 @@ async fn drive(inner: Arc<Inner>, of: fn(&Inner) -> &Group, script: &'static std
         for (args, _) in &items {
             args.iter().for_each(|arg| call.push(arg));
         }
-        let said = inner.link.call(&call).await.and_then(|answer| {
+        let said = inner.call(&call).await.and_then(|answer| {
             let answer = &mut parts(answer)?;
             Ok((text(answer.value()?)?, array(answer.value()?)?))
         });

@@ -54,9 +54,7 @@ impl Jobs for Redis {
         let (head, tail) = asker.rsplit_once('0').ok_or_else(|| corrupt("an asker", "it has no time"))?;
         let mut call = self.inner.script(&script::ASK).arg((word, head, tail, jobs.len()));
         jobs.iter().for_each(|job| call.push(job.to_string()));
-        let answer = &mut parts(self.inner.link.call(&call).await?)?;
-        let answers = answer.parts()?;
-        self.inner.wake.hear_own(&answer.text()?);
+        let answers = parts(self.inner.call(&call).await?)?;
         jobs.iter().zip(answers).map(|(job, answer)| asked(*job, answer)).collect()
     }
 
@@ -84,7 +82,7 @@ impl Jobs for Redis {
             let queue = if let Scope::Queue(queue) = &rule.scope { queue.as_str() } else { "" };
             call.push((field(&rule.scope), text, queue));
         }
-        self.inner.link.call(&call).await.map(drop)
+        self.inner.call(&call).await.map(drop)
     }
 
     async fn rules(&self, scopes: &[Scope]) -> Result<Vec<Rule>, PortError> {
@@ -108,15 +106,12 @@ impl Jobs for Redis {
     }
 
     async fn sweep(&self, limit: u32) -> Result<u32, PortError> {
-        let answer = &mut parts(self.inner.link.call(&self.inner.script(&script::SWEEP).arg(limit)).await?)?;
-        let done = answer.number()?;
-        self.inner.wake.hear_own(&answer.text()?);
-        Ok(done)
+        number(self.inner.call(&self.inner.script(&script::SWEEP).arg(limit)).await?)
     }
 
     async fn purge(&self, before: Ms, limit: u32) -> Result<u32, PortError> {
         let call = self.inner.script(&script::PURGE_JOBS).arg((before.get(), limit));
-        number(self.inner.link.call(&call).await?)
+        number(self.inner.call(&call).await?)
     }
 }
 

@@ -23,12 +23,15 @@ pub use error::OpenError;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use redis::Value;
 use tokio::task::AbortHandle;
+use windlass_core::port::PortError;
 use windlass_core::time::Ms;
 
 use group::Group;
 use keys::Keys;
 use link::Link;
+use reply::{array, text};
 use script::Call;
 use state::known::Known;
 use wake::Wake;
@@ -124,7 +127,17 @@ impl Redis {
 impl Inner {
     /// A call of a script, to be given its arguments.
     pub(crate) fn script(&self, script: &'static std::sync::LazyLock<script::Script>) -> Call {
-        Call::new(script, &self.keys, self.ahead_ms)
+        Call::new(script, &self.keys, self.ahead_ms, self.wake.hears())
+    }
+
+    /// Calls a script. What it has said to those who wait is heard here with its answer.
+    pub(crate) async fn call(&self, call: &Call) -> Result<Value, PortError> {
+        let mut answer = array(self.link.call(call).await?)?.into_iter();
+        let value = answer.next().ok_or_else(|| error::corrupt("an answer", "it is too short"))?;
+        for word in answer {
+            self.wake.hear(&text(word)?);
+        }
+        Ok(value)
     }
 }
 

@@ -28,7 +28,7 @@ impl Locks for Redis {
         for Acquire { tenant, plan, task, ttl_ms } in want {
             call.push((tenant.as_str(), plan.as_str(), task.as_str(), (*ttl_ms).min(Ms::MAX.get())));
         }
-        let answers = array(self.inner.link.call(&call).await?)?;
+        let answers = array(self.inner.call(&call).await?)?;
         want.iter().zip(answers).map(|(want, answer)| granted(want, answer)).collect()
     }
 
@@ -38,7 +38,7 @@ impl Locks for Redis {
         for Held { tenant, task, fence } in held {
             call.push((tenant.as_str(), task.as_str(), fence.0));
         }
-        let answers = array(self.inner.link.call(&call).await?)?;
+        let answers = array(self.inner.call(&call).await?)?;
         let each = held.iter().zip(answers).map(|(held, answer)| match text(answer)? {
             none if none.is_empty() => Ok(Err(Refusal::NotHeld { fence: held.fence })),
             until => until.parse().map(|until| Ok(Ms::new(until))).map_err(|error| corrupt("a time", error)),
@@ -52,7 +52,7 @@ impl Locks for Redis {
         for Held { tenant, task, fence } in held {
             call.push((tenant.as_str(), task.as_str(), fence.0));
         }
-        let answers = array(self.inner.link.call(&call).await?)?;
+        let answers = array(self.inner.call(&call).await?)?;
         let each = held.iter().zip(answers).map(|(held, answer)| match answer {
             Value::Int(1) => Ok(Ok(())),
             _ => Ok(Err(Refusal::NotHeld { fence: held.fence })),
@@ -79,7 +79,7 @@ impl Locks for Redis {
         let (head, tail) = freeze.rsplit_once('0').ok_or_else(|| corrupt("a freeze", "it has no time"))?;
         let (id, digest) = op.map_or(("", 0), |op| (op.id.as_str(), op.digest));
         let call = self.inner.script(&script::FORCE).arg((tenant.as_str(), word, head, tail, id, digest));
-        let answer = &mut parts(self.inner.link.call(&call).await?)?;
+        let answer = &mut parts(self.inner.call(&call).await?)?;
         match (answer.text()?.as_str(), op) {
             ("ok", _) => Ok(Ok(tenant_of(tenant, answer.value()?)?)),
             ("kept", Some(_)) => {
@@ -94,7 +94,7 @@ impl Locks for Redis {
         check_batch(tenants.len())?;
         let mut call = self.inner.script(&script::LOAD_LOCKS).arg(tenants.len());
         tenants.iter().for_each(|tenant| call.push(tenant.as_str()));
-        let answers = array(self.inner.link.call(&call).await?)?;
+        let answers = array(self.inner.call(&call).await?)?;
         tenants.iter().zip(answers).map(|(tenant, answer)| tenant_of(tenant, answer)).collect()
     }
 
@@ -103,7 +103,7 @@ impl Locks for Redis {
         let after = place("lock", after)?;
         let call = self.inner.script(&script::LIST_LOCKS).arg((after, limit + 1));
         let mut items = Vec::new();
-        for answer in array(self.inner.link.call(&call).await?)? {
+        for answer in array(self.inner.call(&call).await?)? {
             let answer = &mut parts(answer)?;
             items.push(tenant_of(&answer.parse()?, answer.value()?)?);
         }
@@ -119,7 +119,7 @@ impl Locks for Redis {
 
     async fn purge(&self, before: Ms, limit: u32) -> Result<u32, PortError> {
         let call = self.inner.script(&script::PURGE_LOCKS).arg((before.get(), limit));
-        number(self.inner.link.call(&call).await?)
+        number(self.inner.call(&call).await?)
     }
 }
 

@@ -69,13 +69,13 @@ impl State for Redis {
                 call
             }
         };
-        let answers = array(self.inner.link.call(&call).await?)?;
+        let answers = array(self.inner.call(&call).await?)?;
         answers.into_iter().map(|answer| taken(&take.instance, answer)).collect()
     }
 
     async fn beat(&self, instance: &InstanceId, lease_ms: u64) -> Result<Beat, PortError> {
         let call = self.inner.script(&script::BEAT).arg((instance.as_str(), lease_ms.min(Ms::MAX.get())));
-        let answer = &mut parts(self.inner.link.call(&call).await?)?;
+        let answer = &mut parts(self.inner.call(&call).await?)?;
         let until = answer.at()?;
         let mut asked: Vec<(TaskId, Control)> = Vec::new();
         for task in answer.parts()? {
@@ -102,7 +102,7 @@ impl State for Redis {
 
     async fn purge(&self, before: Ms, limit: u32) -> Result<u32, PortError> {
         let call = self.inner.script(&script::PURGE_STATE).arg((before.get(), limit));
-        number(self.inner.link.call(&call).await?)
+        number(self.inner.call(&call).await?)
     }
 }
 
@@ -119,7 +119,7 @@ impl Redis {
                 steps.push(last);
                 let mut call = self.inner.script(&script::COMMIT).arg(steps.len());
                 steps.iter().flat_map(Args::iter).for_each(|arg| call.push(arg));
-                let answer = &mut parts(self.inner.link.call(&call).await?)?;
+                let answer = &mut parts(self.inner.call(&call).await?)?;
                 drop(answer.value()?);
                 array(answer.value()?)
             }

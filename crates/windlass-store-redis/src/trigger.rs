@@ -40,7 +40,7 @@ impl Triggers for Redis {
             push_fields(&mut call, record::fields(trigger)?);
             push_notes(&mut call, notes)?;
         }
-        let mut answers = array(self.inner.link.call(&call).await?)?.into_iter();
+        let mut answers = array(self.inner.call(&call).await?)?.into_iter();
         let each = saves.iter().zip(checked).map(|(save, checked)| match checked {
             Err(refusal) => Ok(Err(refusal)),
             Ok(()) => answered(&save.trigger.id, answers.next().unwrap_or(Value::Nil), |parts| parts.number()),
@@ -52,13 +52,13 @@ impl Triggers for Redis {
         check_batch(triggers.len())?;
         let mut call = self.inner.script(&script::REMOVE_TRIGGERS).arg(triggers.len());
         triggers.iter().for_each(|id| call.push(id.as_str()));
-        Ok(array(self.inner.link.call(&call).await?)?.into_iter().map(|gone| gone == Value::Int(1)).collect())
+        Ok(array(self.inner.call(&call).await?)?.into_iter().map(|gone| gone == Value::Int(1)).collect())
     }
 
     async fn claim_due(&self, owner: &InstanceId, lease_ms: u64, limit: u32) -> Result<Due, PortError> {
         check_lease(lease_ms, limit)?;
         let call = self.inner.script(&script::CLAIM_DUE).arg((owner.as_str(), lease_ms, limit));
-        let answer = &mut parts(self.inner.link.call(&call).await?)?;
+        let answer = &mut parts(self.inner.call(&call).await?)?;
         let rows = answer.parts()?;
         let next = answer.some()?.map(|next| next.parse::<f64>()).transpose();
         let next = next.map_err(|error| corrupt("a time", error))?.map(|next| Ms::new(next as u64));
@@ -87,7 +87,7 @@ impl Triggers for Redis {
                 }
             }
         }
-        let answers = array(self.inner.link.call(&call).await?)?;
+        let answers = array(self.inner.call(&call).await?)?;
         settles.iter().zip(answers).map(|((claim, _), answer)| answered(&claim.trigger, answer, |_| Ok(()))).collect()
     }
 
@@ -96,7 +96,7 @@ impl Triggers for Redis {
         check_lease(lease_ms, 0)?;
         let mut call = self.inner.script(&script::RENEW_TRIGGERS).arg((lease_ms, claims.len()));
         claims.iter().for_each(|claim| call.push((claim.trigger.as_str(), claim.fence.0)));
-        let answers = array(self.inner.link.call(&call).await?)?;
+        let answers = array(self.inner.call(&call).await?)?;
         claims.iter().zip(answers).map(|(claim, answer)| answered(&claim.trigger, answer, |parts| parts.at())).collect()
     }
 
@@ -162,7 +162,7 @@ impl Triggers for Redis {
 
     async fn purge(&self, before: Ms, limit: u32) -> Result<u32, PortError> {
         let call = self.inner.script(&script::PURGE_TRIGGERS).arg((before.get(), limit));
-        number(self.inner.link.call(&call).await?)
+        number(self.inner.call(&call).await?)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Wake-ups. A script that changes something others may be waiting for counts it (`marks`) and says so on one channel.
-//! One connection of each process listens. Whoever waits is woken by what it hears, and looks for itself now and then:
+//! Wake-ups. A script that changes something others may be waiting for counts it (`marks`) and says so: to whoever called
+//! it with the answer, and on one channel, if anybody else listens. One connection of each process does. Whoever waits is woken by what it hears, and looks for itself now and then:
 //! a connection may be dead without anybody noticing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -95,7 +95,7 @@ impl Wake {
                 }
             }
             let left = end.saturating_duration_since(Instant::now());
-            let patience = if self.hears.load(Ordering::Relaxed) { LOOK } else { LOOK_DEAF };
+            let patience = if self.hears() { LOOK } else { LOOK_DEAF };
             match timeout(left.min(patience), heard.wait_for(|mark| *mark > since.0)).await {
                 Ok(Ok(mark)) => return Ok(Mark(*mark)),
                 Ok(Err(_)) | Err(_) => look = true,
@@ -125,7 +125,7 @@ impl Wake {
             if left.is_zero() {
                 return Ok(Ended { mark: since, jobs: Vec::new(), gap: false });
             }
-            let patience = if self.hears.load(Ordering::Relaxed) { LOOK } else { LOOK_DEAF };
+            let patience = if self.hears() { LOOK } else { LOOK_DEAF };
             if timeout(left.min(patience), heard.changed()).await.is_err() {
                 let count = count(link, keys).await?;
                 self.feed.compare(count, before);
@@ -134,17 +134,15 @@ impl Wake {
         }
     }
 
-    /// What this process itself made end: known with the answer, before the channel says it.
-    pub(crate) fn hear_own(&self, said: &str) {
-        if let Some((count, ids)) = ended_in(said) {
-            self.feed.hear_own(count, &ids);
-        }
+    /// Whether somebody listens here, as far as this process knows.
+    pub(crate) fn hears(&self) -> bool {
+        self.hears.load(Ordering::Relaxed)
     }
 
-    /// One word from the channel.
-    fn hear(&self, said: &str) {
+    /// One word, from the channel or with an answer.
+    pub(crate) fn hear(&self, said: &str) {
         if let Some((count, ids)) = ended_in(said) {
-            return self.feed.hear(count, &ids);
+            return self.feed.hear(count, ids);
         }
         let mut words = said.split(' ');
         let (Some(port), Some(mark)) = (words.next(), words.next().and_then(|mark| mark.parse::<u64>().ok())) else {

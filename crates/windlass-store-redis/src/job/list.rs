@@ -144,7 +144,7 @@ async fn live(inner: &Inner, filter: &JobFilter, from: [String; 3]) -> Result<Ve
     let [after_queue, after_tenant, after] = from;
     let call = inner.script(&script::LIST_LIVE).arg((queue, tenant, with_tenant));
     let call = call.arg((after_queue, after_tenant, after, CHUNK));
-    let entries = array(inner.link.call(&call).await?)?.into_iter().map(|entry| {
+    let entries = array(inner.call(&call).await?)?.into_iter().map(|entry| {
         let entry = &mut parts(entry)?;
         let (queue, tenant, member) = (entry.text()?, entry.text()?, entry.text()?);
         let id = member.get(34..).and_then(|id| id.parse().ok()).ok_or_else(|| corrupt("an entry", &member))?;
@@ -173,7 +173,7 @@ pub(super) async fn queues(inner: &Inner, after: Option<&Cursor>, limit: u32) ->
     let after = place("queue", after)?;
     let call = inner.script(&script::QUEUES).arg((after, limit + 1));
     let mut items = Vec::new();
-    for view in array(inner.link.call(&call).await?)? {
+    for view in array(inner.call(&call).await?)? {
         let view = &mut parts(view)?;
         items.push(QueueView {
             queue: view.parse()?,

@@ -23,7 +23,7 @@ pub(super) async fn submit(inner: &Inner, groups: &[Vec<NewJob>]) -> Each<Vec<Su
         }
     }
     let mut answers = match sound().next() {
-        Some(_) => array(inner.link.call(&call).await?)?,
+        Some(_) => array(inner.call(&call).await?)?,
         None => Vec::new(),
     }
     .into_iter();

@@ -26,9 +26,7 @@ pub(super) async fn turn(inner: &Inner, turns: &[Turn]) -> Result<Vec<Turned>, P
         call.push(turn.want.len());
         turn.want.iter().for_each(|(queue, n)| call.push((queue.as_str(), *n)));
     }
-    let answer = &mut parts(inner.link.call(&call).await?)?;
-    let answers = answer.parts()?;
-    inner.wake.hear_own(&answer.text()?);
+    let answers = parts(inner.call(&call).await?)?;
     turns.iter().zip(answers).map(|(turn, answer)| turned(turn, answer)).collect()
 }
 

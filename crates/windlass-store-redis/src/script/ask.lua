@@ -1,5 +1,4 @@
 -- What a person does to jobs: cancel or requeue, at the time of this clock.
-local L = life()
 local what, head, tail = nx(), nx(), nx()
 local asker = head .. s(now) .. tail
 local ids = {}
@@ -46,4 +45,5 @@ for i, id in ipairs(ids) do
   local job = L.job_of(id)
   out[i] = job and (what == 'cancel' and ask_cancel(job) or what ~= 'cancel' and ask_requeue(job)) or {'NotFound'}
 end
-return {out, finish()}
+finish()
+return out

@@ -1,11 +1,11 @@
 -- Boundaries, the commits there are most of: a task that runs and goes on running, whose row its owner left with this
 -- version and this operation, under the fence that its tenant has. Whatever else a step meets is left to the script of
 -- commits: the answer is 0.
-local call, argv = redis.call, ARGV
+local call, argv = redis.call, args
 local TASK, TENANT, HISTORY, CKPT, META = $task, $tenant, $task_history, $ckpt, $ckpt_meta
 local out, stamp, bodies = {}, s(now), {}
-at = 2
-for i = 1, tonumber(argv[2]) do
+at = 3
+for i = 1, tonumber(argv[3]) do
   local task, fence, op = argv[at + 1], argv[at + 3], argv[at + 6]
   local key, checkpoint = TASK .. task, argv[at + 12]
   local from = checkpoint == '' and at + 13 or at + 15

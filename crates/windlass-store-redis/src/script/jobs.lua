@@ -1,10 +1,23 @@
 -- Jobs: what all their scripts share. A job is read once and kept here; what becomes of it is written at the end. Entries
 -- of sorted sets are written where a phase ends, because the next one reads them.
-local JOB = $job
-local cache, statuses, counts, changed = {}, {}, {}, {}
-local sets, set_n, dels, adds, rems = {}, 0, {}, {}, {}
-local ended_ids, wakes = {}, false
-local has_rules = redis.call('EXISTS', $rules) == 1
+local JOB, has_rules, rules, joined
+local cache, statuses, counts, changed
+local sets, set_n, dels, adds, rems
+local ended_ids, wakes
+clears[#clears + 1] = function()
+  cache, statuses, counts, changed, rules, joined = {}, {}, {}, {}, {}, {}
+  sets, set_n, dels, adds, rems = {}, 0, {}, {}, {}
+  ended_ids, wakes = {}, false
+end
+clears[#clears]()
+
+-- Now as text, and as it stands in the list of ended jobs; when the last turn was taken.
+local now_text, now_newest, turn_at
+begins[#begins + 1] = function()
+  JOB, has_rules = $job, redis.call('EXISTS', $rules) == 1
+  now_text, now_newest = s(now), string.format('%015.0f', MAX - now)
+  turn_at = time[1] * 1000000 + time[2]
+end
 
 -- Reads jobs, those that are not known yet, many at a time.
 local function preload(ids)
@@ -84,7 +97,7 @@ local function flush()
   rems, adds = {}, {}
 end
 
--- The end of the script: everything is written, and those who wait hear of it. Answers what ended, as they hear it.
+-- The end of the script: everything is written, and those who wait hear of it.
 local function finish()
   flush()
   for i = 1, #dels, 4000 do redis.call('UNLINK', unpack(dels, i, math.min(i + 3999, #dels))) end
@@ -94,18 +107,14 @@ local function finish()
       if n ~= 0 and redis.call('HINCRBY', key, field, n) == 0 then redis.call('HDEL', key, field) end
     end
   end
-  local said = ''
   if #ended_ids > 0 then
-    local n = redis.call('HINCRBY', $marks, 'ended', #ended_ids)
-    said = 'ended ' .. s(n) .. ' ' .. table.concat(ended_ids)
-    redis.call('PUBLISH', $wake, said)
+    tell_all('ended ' .. s(redis.call('HINCRBY', $marks, 'ended', #ended_ids)) .. ' ' .. table.concat(ended_ids))
   end
   if wakes then wake('jobs') end
-  return said
 end
 
 -- Rules, each read once: {running, waiting, held}.
-local NONE, rules = {}, {}
+local NONE = {}
 local function rule(field)
   if not has_rules then return NONE end
   local of = rules[field]
@@ -135,7 +144,6 @@ local ZEROS, NORMAL = '0000000000000000', '127'
 
 -- Turns are taken in the order of the server's own clock, whatever a caller's says: a microsecond for each turn, which
 -- takes longer than that.
-local turn_at = time[1] * 1000000 + time[2]
 local function next_turn()
   turn_at = turn_at + 1
   return turn_at
@@ -149,7 +157,6 @@ local function join_ring(queue, tenant)
   end
 end
 
-local joined = {}
 local function put_waiting(job, member)
   local lane = job.queue .. ':' .. job.tenant
   if tonumber(job.runAt) <= now then
@@ -183,7 +190,6 @@ local function unpark(tenant)
 end
 
 -- When something that began then ends, as text, and as it stands in the list of ended jobs.
-local now_text, now_newest = s(now), string.format('%015.0f', MAX - now)
 local function end_of(begun)
   begun = tonumber(begun)
   if begun <= now then return now_text, now_newest end

@@ -1,5 +1,6 @@
 -- Leases of instances, each read once.
 local known = {}
+clears[#clears + 1] = function() known = {} end
 
 -- Until when an instance's lease runs; 0 for one that is not known.
 local function lease(instance)

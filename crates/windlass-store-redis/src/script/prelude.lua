@@ -1,15 +1,34 @@
--- What every script begins with. KEYS[1] is the prefix of every key, ARGV[1] how far the caller's clock runs ahead.
-local P = KEYS[1]
-local time = redis.call('TIME')
-local us = time[1] * 1000000 + time[2] + ARGV[1] * 1000
-local now = math.floor(us / 1000)
+-- What every script begins with. Parts define what they need once, the file of the script itself runs each time: a part
+-- says in `clears` what it must not keep from one call to the next, and in `begins` what it needs to know of this one.
+local P, args, time, us, now, at
 local MAX = 253402128000000
-local at = 1
+local clears, begins, is_clear = {}, {}, true
+-- What was said to those who wait, and whether nobody but the caller listens.
+local said, alone = {}, nil
+
+local function clear()
+  args, said, alone = nil, {}, nil
+  for i = 1, #clears do clears[i]() end
+  is_clear = true
+end
+
+-- The first key is the prefix of every key. The first argument is how far the caller's clock runs ahead, the second
+-- whether the caller listens.
+local function start(keys, given)
+  -- The call before this one may have ended in the middle.
+  if not is_clear then clear() end
+  is_clear = false
+  P, args, at = keys[1], given, 2
+  time = redis.call('TIME')
+  us = time[1] * 1000000 + time[2] + args[1] * 1000
+  now = math.floor(us / 1000)
+  for i = 1, #begins do begins[i]() end
+end
 
 -- The next argument.
 local function nx()
   at = at + 1
-  return ARGV[at]
+  return args[at]
 end
 
 -- A whole number as text: Lua would write a large one with an exponent.
@@ -31,10 +50,23 @@ local function less(a, b)
   return a < b
 end
 
+-- Says something to those who wait. The caller has it with the answer, and is not told twice if it alone would hear it.
+local function tell_all(word)
+  said[#said + 1] = word
+  if alone == nil then alone = args[2] == '1' and redis.call('PUBSUB', 'NUMSUB', $wake)[2] == 1 end
+  if not alone then redis.call('PUBLISH', $wake, word) end
+end
+
 -- Somebody may be waiting for this.
 local function wake(port)
-  local n = redis.call('HINCRBY', $marks, port, 1)
-  redis.call('PUBLISH', $wake, port .. ' ' .. s(n))
+  tell_all(port .. ' ' .. s(redis.call('HINCRBY', $marks, port, 1)))
+end
+
+-- What the caller gets: the answer, and what was said.
+local function answered(out)
+  local words = said
+  clear()
+  return {out or false, unpack(words)}
 end
 
 -- Draws fences: so many, one after the other; answers the first.

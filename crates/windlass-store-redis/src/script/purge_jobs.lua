@@ -1,5 +1,4 @@
 -- Forgets jobs that ended before.
-local L = life()
 local before, limit = tonumber(nx()), tonumber(nx())
 local done = 0
 local PARTS = {'status', 'payload', 'result', 'error', 'submitted_at', 'started_at', 'completed_at', 'meta'}

@@ -1,5 +1,4 @@
 -- Judges running jobs whose lease has run out and that will not be delivered again.
-local L = life()
 local left_over = tonumber(nx())
 local done = 0
 for _, queue in ipairs(redis.call('ZRANGE', $queues, 0, -1)) do
@@ -24,4 +23,5 @@ for _, queue in ipairs(redis.call('ZRANGE', $queues, 0, -1)) do
     if #ids < 200 or done >= left_over or passed >= 10000 then break end
   end
 end
-return {done, finish()}
+finish()
+return done

@@ -20,7 +20,12 @@ end
 
 -- What becomes of entries and counts is written at the end of a script, all of a key together: the score of an entry of
 -- a sorted set, `true` for one of a set, `false` for one that goes.
-local sorted, plain, counts, slot_sums, claims = {}, {}, {}, {}, {}
+local sorted, plain, counts, slot_sums, claims
+local function clear_index()
+  sorted, plain, counts, slot_sums, claims = {}, {}, {}, {}, {}
+end
+clears[#clears + 1] = clear_index
+clear_index()
 
 local function entry(lists, key, member, value)
   local of = lists[key]
@@ -89,7 +94,7 @@ local function write_index()
   for key, of in pairs(claims) do
     redis.call(redis.call('EXISTS', key) == 1 and 'SADD' or 'SREM', $claimers..of[1], of[2])
   end
-  sorted, plain, counts, slot_sums, claims = {}, {}, {}, {}, {}
+  clear_index()
 end
 
 -- Whether anything of a plan could be handed out, if its conductor lives.

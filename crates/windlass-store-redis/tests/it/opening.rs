@@ -1,6 +1,12 @@
 //! What a server must be for the store to open, what it then says, and what people are told when something is wrong.
 
+use windlass_core::id::{JobId, QueueName, WorkerId};
+use windlass_core::job::rules::Outcome;
+use windlass_core::job::{JobStatus, NewJob};
+use windlass_core::json::Json;
+use windlass_core::lock::Acquire;
 use windlass_core::port::PortError;
+use windlass_core::port::job::{Delivery, Jobs, Turn};
 use windlass_core::port::lock::Locks;
 use windlass_core::port::state::{Key, State};
 use windlass_store_redis::{OpenError, Options, Redis, Sync};
@@ -94,4 +100,31 @@ async fn scripts_that_a_server_forgot_are_sent_again() {
     let mut other = redis::Client::open(server.url()).unwrap().get_multiplexed_async_connection().await.unwrap();
     let _: () = redis::cmd("SCRIPT").arg("FLUSH").query_async(&mut other).await.unwrap();
     store.beat(&me, 1_000).await.unwrap();
+    let lock = || Acquire {
+        tenant: "acme".parse().unwrap(),
+        plan: "p".parse().unwrap(),
+        task: "t".parse().unwrap(),
+        ttl_ms: 1_000,
+    };
+    store.acquire(&[lock()]).await.unwrap()[0].as_ref().unwrap();
+    let _: () = redis::cmd("FUNCTION").arg("FLUSH").query_async(&mut other).await.unwrap();
+    store.acquire(&[lock()]).await.unwrap()[0].as_ref().unwrap();
+}
+
+#[tokio::test]
+async fn a_full_memory_is_said_and_what_is_done_can_still_be_told() {
+    let server = Server::start(&["--appendonly", "no"]);
+    let store = opened(&server.url()).await.unwrap();
+    let (worker, queue): (WorkerId, QueueName) = ("w".parse().unwrap(), "q".parse().unwrap());
+    let new = |n| vec![vec![NewJob::new(JobId::random(n), queue.clone(), None)]];
+    let turn = |settle, want| Turn { worker: worker.clone(), lease_ms: 60_000, settle, beat: Vec::new(), want };
+    store.submit(&new(1)).await.unwrap()[0].as_ref().unwrap();
+    let claimed = store.turn(&[turn(Vec::new(), vec![(queue.clone(), 1)])]).await.unwrap().remove(0).claimed.remove(0);
+    let mut other = redis::Client::open(server.url()).unwrap().get_multiplexed_async_connection().await.unwrap();
+    let _: () = redis::cmd("CONFIG").arg(&["SET", "maxmemory", "1"]).query_async(&mut other).await.unwrap();
+    let full = store.submit(&new(2)).await;
+    assert!(matches!(&full, Err(PortError::Unavailable(why)) if why.contains("OOM")), "{full:?}");
+    let done = Delivery { job: claimed.id, fence: claimed.fence };
+    let told = store.turn(&[turn(vec![(done, Outcome::Completed(Json::null()))], Vec::new())]).await.unwrap();
+    assert_eq!(told[0].settled, [Ok(JobStatus::Completed)]);
 }
