@@ -714,7 +714,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION windlass_submit(p_ahead_ms bigint, p_judged boolean, p_groups integer[], p_ids uuid[], p_queues text[], p_tenants text[], p_payloads text[], p_priorities smallint[], p_delays bigint[], p_at timestamp with time zone[], p_max_attempts integer[], p_backoff_first bigint[], p_backoff_max bigint[], p_timeouts bigint[], p_keys text[], p_digests bigint[]) RETURNS TABLE(o_group integer)
+CREATE FUNCTION windlass_submit(p_ahead_ms bigint, p_judged boolean, p_groups integer[], p_ids uuid[], p_queues text[], p_tenants text[], p_payloads text[], p_priorities smallint[], p_delays bigint[], p_at timestamp with time zone[], p_max_attempts integer[], p_backoff_first bigint[], p_backoff_max bigint[], p_timeouts bigint[], p_keys text[], p_digests bigint[]) RETURNS TABLE(o_group integer, o_count bigint)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -765,8 +765,10 @@ BEGIN
     ) g;
     IF FOUND THEN
         PERFORM windlass_counted('jobs', 1);
+        SELECT sum(n) INTO o_count FROM change_mark WHERE port = 'jobs';
+        RETURN NEXT;
     END IF;
-    RETURN QUERY SELECT DISTINCT l FROM unnest(v_left) AS l;
+    RETURN QUERY SELECT DISTINCT l, NULL::bigint FROM unnest(v_left) AS l;
 END
 $$;
 

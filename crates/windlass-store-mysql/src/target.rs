@@ -17,7 +17,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 
 /// How long a server keeps a session that says nothing. Between two requests of a transaction it takes us no time; a connection that
 /// is not in use is asked whether it is still there before it is used.
-pub(crate) const SILENT: Duration = Duration::from_secs(10);
+pub(crate) const SILENT: Duration = Duration::from_secs(30);
 
 /// What every connection is set to. Values are refused rather than cut; times are UTC; a statement sees what others have
 /// committed before it; waiting for a row ends; numbers that are drawn follow each other; the ids of the largest plan fit into one text,

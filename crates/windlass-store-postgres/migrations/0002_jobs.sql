@@ -244,12 +244,12 @@ END
 $$;
 
 -- Takes submissions, every id and key at most once; `p_groups` says whose each is. Those in the answer were left alone, whole:
--- something of them is stored, or may not wait; unless that has been judged.
+-- something of them is stored, or may not wait; unless that has been judged. How much is counted then is in the answer too.
 CREATE FUNCTION windlass_submit(
     p_ahead_ms bigint, p_judged boolean, p_groups integer[], p_ids uuid[], p_queues text[], p_tenants text[], p_payloads text[],
     p_priorities smallint[], p_delays bigint[], p_at timestamptz[], p_max_attempts integer[], p_backoff_first bigint[],
     p_backoff_max bigint[], p_timeouts bigint[], p_keys text[], p_digests bigint[]
-) RETURNS TABLE (o_group integer) LANGUAGE plpgsql VOLATILE
+) RETURNS TABLE (o_group integer, o_count bigint) LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
@@ -295,8 +295,10 @@ BEGIN
     ) g;
     IF FOUND THEN
         PERFORM windlass_counted('jobs', 1);
+        SELECT sum(n) INTO o_count FROM change_mark WHERE port = 'jobs';
+        RETURN NEXT;
     END IF;
-    RETURN QUERY SELECT DISTINCT l FROM unnest(v_left) AS l;
+    RETURN QUERY SELECT DISTINCT l, NULL::bigint FROM unnest(v_left) AS l;
 END
 $$;
 

@@ -251,8 +251,7 @@ pub(crate) const PURGE_LOCKS: &str = "WITH old AS (SELECT tenant_id FROM tenant_
 pub(crate) const TURN: &str =
     "SELECT * FROM windlass_turn($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
 pub(crate) const CLAIM: &str = "SELECT * FROM windlass_claim($1, $2, $3, $4, $5, $6, $7, $8)";
-pub(crate) const SUBMIT: &str =
-    "SELECT o_group FROM windlass_submit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
+pub(crate) const SUBMIT: &str = "SELECT o_group, o_count FROM windlass_submit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
 pub(crate) const WAITING_LIMITS: &str =
     "SELECT o_scope, o_name, o_limit, o_waiting FROM windlass_waiting_limits($1, $2)";
 pub(crate) const JOBS_STORED: &str = "SELECT t.task_id, t.queue, t.tenant_id, t.key, t.digest FROM async_tasks t WHERE t.task_id = ANY ($1) \

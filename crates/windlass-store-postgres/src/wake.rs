@@ -1,8 +1,8 @@
 //! Wake-ups. Whoever writes something that others may be waiting for counts it in the same transaction
 //! (`change_mark`) and tells the others with a NOTIFY, at most one in a while: NOTIFY takes a lock of the
-//! whole server at commit. Whoever waits looks at the count after every word from elsewhere, and now and then
-//! without one. A count that was looked at since the last such word is not looked at again, and what this process
-//! did itself it need not look up: a mark is the count as it was last looked at, and how much was done here.
+//! whole server at commit. Whoever waits looks at the count after every word it hears, and now and then
+//! without one. A count that was looked at since the last word is not looked at again, nor is one that came with the
+//! answer of whoever counted here.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
@@ -64,16 +64,9 @@ pub(crate) struct Heard([OfPort; 5]);
 
 #[derive(Default)]
 struct OfPort {
-    words: watch::Sender<Words>,
-    /// The count as it was last looked at, after how many words from elsewhere, and when.
-    seen: std::sync::Mutex<Option<(u64, u64, Instant)>>,
-}
-
-/// How much was heard.
-#[derive(Default, Clone, Copy)]
-struct Words {
-    elsewhere: u64,
-    here: u64,
+    words: watch::Sender<u64>,
+    /// The count as it is known, after how many words, and when it was last looked at.
+    seen: std::sync::Mutex<Option<(u64, Mark, Instant)>>,
 }
 
 impl Heard {
@@ -83,7 +76,7 @@ impl Heard {
 
     /// Something may have changed, and nobody said what.
     fn anything(&self) {
-        self.0.iter().for_each(OfPort::elsewhere);
+        self.0.iter().for_each(OfPort::word);
     }
 
     /// Somebody told which counts have changed. Those of this process have heard what it told itself.
@@ -92,38 +85,42 @@ impl Heard {
         if words.next() != Some(tag) {
             words
                 .filter_map(|name| PORTS.iter().find(|port| port.name() == name))
-                .for_each(|port| self.of(*port).elsewhere());
+                .for_each(|port| self.of(*port).word());
         }
     }
 }
 
 impl OfPort {
-    fn elsewhere(&self) {
-        self.words.send_modify(|words| words.elsewhere += 1);
+    fn word(&self) {
+        self.words.send_modify(|n| *n += 1);
     }
 
-    fn here(&self) {
-        self.words.send_modify(|words| words.here += 1);
+    /// Something was counted here, up to `mark`. That is not all if as much was known before: others have counted meanwhile.
+    fn counted(&self, mark: Mark) {
+        self.words.send_modify(|words| {
+            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((after, known, _)) = &mut *seen
+                && *after == *words
+                && *known < mark
+            {
+                (*after, *known) = (*words + 1, mark);
+            }
+            *words += 1;
+        });
     }
 
-    /// The count, if it was looked at after these words and not longer ago.
-    fn seen(&self, words: Words, within: Duration) -> Option<u64> {
+    /// The count, if it is known after so many words and was looked at not longer ago.
+    fn seen(&self, words: u64, within: Duration) -> Option<Mark> {
         let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.filter(|(after, _, at)| *after == words.elsewhere && at.elapsed() < within).map(|(_, count, _)| count)
+        seen.filter(|(after, _, at)| *after == words && at.elapsed() < within).map(|(_, mark, _)| mark)
     }
 
-    async fn look(&self, words: Words, pool: &Pool, port: Port) -> Result<u64, PortError> {
+    async fn look(&self, words: u64, pool: &Pool, port: Port) -> Result<Mark, PortError> {
         let now = Instant::now();
-        let count = count(pool, port).await?;
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some((words.elsewhere, count, now));
-        Ok(count)
+        let mark = mark(pool, port).await?;
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some((words, mark, now));
+        Ok(mark)
     }
-}
-
-/// Differs from every mark before it if anything was counted or done here since: the count has 40 bits, the rest is for what
-/// was done here.
-fn mark_of(count: u64, words: Words) -> Mark {
-    Mark(count ^ words.here << 40)
 }
 
 pub(crate) struct Wake {
@@ -153,7 +150,17 @@ impl Wake {
 
     /// Something changed: those who wait here hear it now, those elsewhere soon.
     pub(crate) fn tell(&self, port: Port) {
-        self.heard.of(port).here();
+        self.heard.of(port).word();
+        self.tell_others(port);
+    }
+
+    /// Likewise, and it was counted: those who wait here need not look.
+    pub(crate) fn tell_counted(&self, port: Port, mark: Mark) {
+        self.heard.of(port).counted(mark);
+        self.tell_others(port);
+    }
+
+    fn tell_others(&self, port: Port) {
         self.changed.fetch_or(port.bit(), Ordering::Relaxed);
         self.to_tell.notify_one();
     }
@@ -193,7 +200,7 @@ impl Wake {
             let look = if hearing { LOOK } else { LOOK_DEAF };
             if timeout(left.min(look), heard.changed()).await.is_err() {
                 hearing = self.hears(pool, feed).await?;
-                let count = count(pool, Port::Ended).await?;
+                let count = mark(pool, Port::Ended).await?.0;
                 if before.is_some() || !hearing {
                     feed.compare(count, before.filter(|_| hearing));
                 }
@@ -207,7 +214,7 @@ impl Wake {
         let heard = self.listener.lock().await.as_ref().is_some_and(Connection::is_sound);
         let hears = self.listens().await;
         if !heard {
-            feed.compare(count(pool, Port::Ended).await?, None);
+            feed.compare(mark(pool, Port::Ended).await?.0, None);
         }
         Ok(hears)
     }
@@ -222,11 +229,10 @@ impl Wake {
             let so_far = *words.borrow_and_update();
             let look = if hearing { LOOK } else { LOOK_DEAF };
             let seen = heard.seen(so_far, look).filter(|_| wait_ms > 0);
-            let count = match seen {
-                Some(count) => count,
+            let mark = match seen {
+                Some(mark) => mark,
                 None => heard.look(so_far, pool, port).await?,
             };
-            let mark = mark_of(count, so_far);
             let left = end.saturating_duration_since(Instant::now());
             if mark != since || left.is_zero() {
                 return Ok(mark);
@@ -293,7 +299,7 @@ impl Wake {
     }
 }
 
-async fn count(pool: &Pool, port: Port) -> Result<u64, PortError> {
+async fn mark(pool: &Pool, port: Port) -> Result<Mark, PortError> {
     let rows = pool.query(&Call::new(sql::MARK, params![port.name()])).await?;
-    one(&rows)?.count()
+    Ok(Mark(one(&rows)?.count()?))
 }

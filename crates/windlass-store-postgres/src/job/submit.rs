@@ -7,7 +7,7 @@ use std::sync::Arc;
 use windlass_core::job::submission::{Key, Room, Seen, Stored, key_of};
 use windlass_core::job::{NewJob, When};
 use windlass_core::port::job::Submitted;
-use windlass_core::port::{PortError, Refusal};
+use windlass_core::port::{Mark, PortError, Refusal};
 
 use super::row::tenant_text;
 use crate::cell::{Cells, Id, Stamp, params, signed};
@@ -73,15 +73,23 @@ async fn all(inner: &Inner, groups: &[Vec<NewJob>], callers: Vec<usize>) -> Resu
     if !plain.is_empty() {
         let jobs: Vec<(usize, &NewJob)> =
             plain.iter().flat_map(|n| groups[*n].iter().map(|job| (callers[*n], job))).collect();
-        let rows = inner.pool.query(&insert(&jobs, false, inner.ahead_ms)).await?;
-        let left = rows.iter().map(|row| Cells::of(row).get::<i32>()).collect::<Result<HashSet<_>, _>>()?;
+        let (mut left, mut counted) = (HashSet::new(), None);
+        for row in inner.pool.query(&insert(&jobs, false, inner.ahead_ms)).await? {
+            let cells = &mut Cells::of(&row);
+            match cells.get::<Option<i32>>()? {
+                Some(caller) => drop(left.insert(caller)),
+                None => counted = Some(Mark(cells.count()?)),
+            }
+        }
         for n in plain {
             match left.contains(&(callers[n] as i32)) {
                 true => judged.push(n),
                 false => answers[n] = Some(Ok(new(n))),
             }
         }
-        inner.wake.tell(Port::Jobs);
+        if let Some(mark) = counted {
+            inner.wake.tell_counted(Port::Jobs, mark);
+        }
     }
     if !judged.is_empty() {
         judged.sort_unstable();
