@@ -11,13 +11,14 @@ pub mod worker;
 
 use std::sync::{Arc, Mutex};
 
+use futures_util::FutureExt as _;
 use windlass_core::id::{JobId, QueueName};
 use windlass_core::job::limit::{Rule, Scope};
 use windlass_core::job::rules::{Asked, JobAsk};
 use windlass_core::job::{Asker, Job, JobStatus, NewJob};
 use windlass_core::json::Json;
 use windlass_core::port::job::{JobFilter, Jobs, QueueView, Submitted};
-use windlass_core::port::{BATCH_MAX, Cursor, PAGE_MAX, Page, PortError, Refusal};
+use windlass_core::port::{BATCH_MAX, Cursor, Each, PAGE_MAX, Page, PortError, Refusal};
 use windlass_core::time::Ms;
 
 pub use handle::{Handle, Waited};
@@ -113,13 +114,12 @@ impl Queues {
         let group = [jobs];
         let mut tries = 0;
         let answer = loop {
-            match self.0.port.submit(&group).await {
+            match self.store(&group).await {
                 // The ids are ours: a repeat finds what the first one may have stored.
                 Err(PortError::Unavailable(_)) if tries < 2 => tries += 1,
                 answer => break answer?,
             }
         };
-        self.0.running.submitted(group[0].iter().map(|job| &job.queue));
         let submitted = answer.into_iter().next().ok_or_else(|| PortError::Corrupt("no answer".to_owned()))??;
         let handles = submitted.into_iter().zip(seats).map(|(submitted, seat)| match submitted.existing {
             false => {
@@ -135,9 +135,25 @@ impl Queues {
     /// Submits groups, each all or none, for whoever does not wait.
     pub async fn submit_groups(&self, groups: &[Vec<NewJob>]) -> Result<Vec<Result<Vec<Submitted>, Refusal>>, Error> {
         self.open()?;
-        let answers = self.0.port.submit(groups).await?;
-        self.0.running.submitted(groups.iter().flatten().map(|job| &job.queue));
-        Ok(answers)
+        Ok(self.store(groups).await?)
+    }
+
+    /// Submits, and lets workers of this process know: where calls are taken in order as soon as it is on its way, so that
+    /// what they ask for goes out with it.
+    async fn store(&self, groups: &[Vec<NewJob>]) -> Each<Vec<Submitted>> {
+        let tell = || self.0.running.submitted(groups.iter().flatten().map(|job| &job.queue));
+        let mut call = self.0.port.submit(groups);
+        if self.0.port.in_order() {
+            if let Some(answer) = call.as_mut().now_or_never() {
+                tell();
+                return answer;
+            }
+            tell();
+            return call.await;
+        }
+        let answer = call.await?;
+        tell();
+        Ok(answer)
     }
 
     /// A handle to a job that somebody submitted.

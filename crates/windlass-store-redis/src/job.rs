@@ -113,6 +113,11 @@ impl Jobs for Redis {
         let call = self.inner.script(&script::PURGE_JOBS).arg((before.get(), limit));
         number(self.inner.call(&call).await?)
     }
+
+    /// One connection carries them all.
+    fn in_order(&self) -> bool {
+        true
+    }
 }
 
 /// Where a rule is kept.

@@ -187,6 +187,12 @@ pub trait Jobs: Send + Sync {
 
     /// Forgets at most `limit` jobs that ended before `before`; answers how many.
     async fn purge(&self, before: Ms, limit: u32) -> Result<u32, PortError>;
+
+    /// Whether calls of this process are taken in the order in which they were begun, nearly always: then a worker can ask
+    /// for what is being submitted without waiting for the answer.
+    fn in_order(&self) -> bool {
+        false
+    }
 }
 
 impl Turn {

@@ -284,6 +284,10 @@ impl Jobs for Measured<dyn Jobs> {
     async fn purge(&self, before: Ms, limit: u32) -> Result<u32, PortError> {
         self.time(Call::JobsPurge, self.inner.purge(before, limit)).await
     }
+
+    fn in_order(&self) -> bool {
+        self.inner.in_order()
+    }
 }
 
 #[async_trait]

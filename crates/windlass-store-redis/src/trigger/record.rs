@@ -24,7 +24,7 @@ use crate::state::step::json;
 type Pairs = Vec<(&'static str, String)>;
 
 /// What people say of a trigger besides when: one document, because it is read and written as a whole.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Said<'t> {
     target: Cow<'t, Target>,
@@ -140,8 +140,8 @@ impl Read {
         match name {
             b"id" => self.id = value,
             b"parentId" => self.parent = Some(value),
-            b"schedule" => self.schedule = Some(schedule(&value)?),
-            b"spec" => self.said = Some(decoded(&value)?),
+            b"schedule" => self.schedule = Some(SCHEDULES.read(value)?),
+            b"spec" => self.said = Some(SAID.read(value)?),
             b"savedAt" => self.saved_at = at(&value)?,
             b"paused" => self.paused = Some(decoded(&value)?),
             b"status" => self.status = Some(status(&value)?),
@@ -222,25 +222,32 @@ pub(super) fn status(text: &str) -> Result<TriggerStatus, PortError> {
     found.ok_or_else(|| corrupt("a status", text))
 }
 
-/// Schedules that are remembered.
-const KNOWN_MAX: usize = 4_096;
+/// Documents of each kind that are remembered.
+const KNOWN_MAX: usize = 8_192;
+/// A longer one is read each time.
+const KNOWN_BYTES: usize = 512;
 
-/// Reading a cron expression and finding its zone takes longer than reading all the rest of a trigger, and many triggers
-/// share few of them.
-static KNOWN: LazyLock<Mutex<HashMap<String, Schedule>>> = LazyLock::new(Mutex::default);
+/// What was read of late, by its text. To read a document takes longer than all the rest of a trigger, few triggers have
+/// a schedule of their own, and each is read again whenever it fires.
+struct Known<T>(LazyLock<Mutex<HashMap<String, T>>>);
 
-fn schedule(text: &str) -> Result<Schedule, PortError> {
-    if !text.starts_with(r#"{"cron""#) {
-        return decoded(text);
+static SCHEDULES: Known<Schedule> = Known(LazyLock::new(Mutex::default));
+static SAID: Known<Said<'static>> = Known(LazyLock::new(Mutex::default));
+
+impl<T: Clone + DeserializeOwned> Known<T> {
+    fn read(&self, text: String) -> Result<T, PortError> {
+        if text.len() > KNOWN_BYTES {
+            return decoded(&text);
+        }
+        if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&text) {
+            return Ok(known.clone());
+        }
+        let read: T = decoded(&text)?;
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        known.insert(text, read.clone());
+        Ok(read)
     }
-    if let Some(known) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(text) {
-        return Ok(known.clone());
-    }
-    let schedule: Schedule = decoded(text)?;
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if known.len() >= KNOWN_MAX {
-        known.clear();
-    }
-    known.insert(text.to_owned(), schedule.clone());
-    Ok(schedule)
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use windlass_core::job::JobStatus;
 use windlass_engine::job::Waited;
@@ -75,4 +76,27 @@ async fn who_waits_beside_the_worker_is_told_without_a_look() {
         assert_eq!(*told, yard.stored(handle.id()).await);
     }
     assert_eq!(yard.port.loads(), 0);
+}
+
+/// Where a store takes calls in order, workers do not wait for its answer to a submission; if it did not for once, they
+/// hear of it all the same.
+#[tokio::test(start_paused = true)]
+async fn what_is_on_its_way_to_a_store_that_keeps_the_order_is_asked_for() {
+    for in_order in [false, true] {
+        let (yard, door) = (Yard::new(options()), Arc::new(Door::default()));
+        yard.queues.work(vec![lane("q", 2, 0, door.stays(5))]).unwrap();
+        pass(100).await;
+        yard.port.set_in_order(in_order);
+        yard.port.submits_take(500);
+        let before = yard.port.turns();
+        let submit = yard.queues.submit(yard.job());
+        let meanwhile = async {
+            pass(100).await;
+            yard.port.turns() - before
+        };
+        let (handle, asked) = tokio::join!(submit, meanwhile);
+        assert_eq!(asked, u32::from(in_order));
+        let waited = handle.unwrap().wait(Some(Duration::from_millis(500))).await.unwrap();
+        assert!(matches!(&waited, Waited::Ended(_)), "{waited:?}");
+    }
 }

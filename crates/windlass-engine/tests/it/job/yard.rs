@@ -119,6 +119,7 @@ pub(crate) struct Port {
     lost: AtomicU32,
     /// How long submissions are on their way.
     submits_take_ms: AtomicU64,
+    in_order: AtomicBool,
     /// How long answers to what people ask are on their way.
     asks_take_ms: AtomicU64,
     /// How long turns are on their way, and how many there were.
@@ -148,6 +149,7 @@ impl Port {
             feed_down: AtomicBool::new(false),
             lost: AtomicU32::new(0),
             submits_take_ms: AtomicU64::new(0),
+            in_order: AtomicBool::new(false),
             asks_take_ms: AtomicU64::new(0),
             turns_take_ms: AtomicU64::new(0),
             turns: AtomicU32::new(0),
@@ -223,6 +225,10 @@ impl Port {
 
     pub(crate) fn asks_take(&self, ms: u64) {
         self.asks_take_ms.store(ms, Ordering::SeqCst);
+    }
+
+    pub(crate) fn set_in_order(&self, in_order: bool) {
+        self.in_order.store(in_order, Ordering::SeqCst);
     }
 
     pub(crate) fn turns_take(&self, ms: u64) {
@@ -326,5 +332,9 @@ impl Jobs for Port {
 
     async fn purge(&self, before: Ms, limit: u32) -> Result<u32, PortError> {
         Jobs::purge(self.up()?, before, limit).await
+    }
+
+    fn in_order(&self) -> bool {
+        self.in_order.load(Ordering::SeqCst)
     }
 }

@@ -70,13 +70,15 @@ impl Bench<'_> {
         let (began, run) = (Instant::now(), self.scale.run);
         let calls = (0..callers).map(|_| {
             let (queues, queue) = (queues.clone(), queue.clone());
-            async move {
+            // A task, as callers are in a program that serves others.
+            let calls = tokio::spawn(async move {
                 let mut timer = Timer::new()?;
                 while began.elapsed() < run {
                     trip(&queues, &queue, &mut timer).await?;
                 }
                 anyhow::Ok(timer)
-            }
+            });
+            async move { calls.await? }
         });
         let timer = super::burn::together(calls).await?;
         let took = began.elapsed();
