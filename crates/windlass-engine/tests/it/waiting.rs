@@ -31,17 +31,18 @@ async fn whoever_waits_for_a_plan_is_told_when_it_has_ended() {
 async fn a_plan_that_only_people_can_move_is_not_waited_for() {
     let world = World::new().await;
     world.script.fail("acme/a");
-    let id = world.start(&plan_of("on_failure: pause", &["a", "b"], &["acme"])).await;
+    // Paused by the one that failed, while the other has not begun.
+    let id = world.start(&plan_of("on_failure: pause\nmax_concurrency: 1", &["a", "b"], &["acme", "beta"])).await;
     let waited = world.engine.wait_plan(&id, PATIENCE).await.unwrap().unwrap();
-    assert_eq!((waited.plan.status.is_final(), waited.tally.of(TaskStatus::Failed)), (false, 1));
+    assert_eq!((waited.plan.status, waited.tally.of(TaskStatus::Failed)), (PlanStatus::Paused, 1));
     // A retry that was asked for is something that moves, also before it has begun.
     world.script.heal("acme/a");
     world.script.shut("acme/b");
     world.task("acme", retry(RetryFrom::Checkpoint)).await.unwrap();
     assert!(world.engine.wait_plan(&id, Duration::ZERO).await.unwrap().is_none());
     world.script.let_go("acme/b");
-    let ended = world.engine.wait_plan(&id, PATIENCE).await.unwrap().unwrap();
-    assert_eq!(ended.plan.status, PlanStatus::Completed);
+    let waited = world.engine.wait_plan(&id, PATIENCE).await.unwrap().unwrap();
+    assert_eq!((waited.plan.status, waited.tally.of(TaskStatus::Completed)), (PlanStatus::Paused, 1));
 }
 
 #[tokio::test]
