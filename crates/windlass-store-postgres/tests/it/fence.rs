@@ -18,15 +18,17 @@ async fn a_boundary_waits_for_a_fence_that_is_being_raised_and_is_refused_by_it(
     one.run(&draft).await;
     let attempt = one.begin(&draft.task(0)).await;
     let boundary = one.boundary(&attempt).await;
-    let other = client(&schema.url).await;
+    let (other, watcher) = (client(&schema.url).await, client(&schema.url).await);
     other.batch_execute("BEGIN; UPDATE tenant_state SET fence = fence + 1").await.unwrap();
+    let pid: i32 = other.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
     let late = {
         let one = one.clone();
         tokio::spawn(async move { one.commit(&boundary).await })
     };
+    // Asked outside of the transaction, in which what is going on stays what it was when it was first looked at.
     let waits = "SELECT count(*) FROM pg_stat_activity \
-         WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid)) AND query LIKE '%windlass_boundary%'";
-    while !late.is_finished() && other.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+         WHERE $1 = ANY (pg_blocking_pids(pid)) AND query LIKE '%windlass_boundary%'";
+    while !late.is_finished() && watcher.query_one(waits, &[&pid]).await.unwrap().get::<_, i64>(0) == 0 {
         tokio::task::yield_now().await;
     }
     other.batch_execute("COMMIT").await.unwrap();
