@@ -235,8 +235,11 @@ impl Line {
         let (mut from_client, mut to_client) = client.into_split();
         let there = async {
             let mut bytes = vec![0; 64 * 1024];
-            while let Ok(n @ 1..) = from_client.read(&mut bytes).await {
+            loop {
+                let read = from_client.read(&mut bytes).await;
+                // Where nothing passes, the server does not hear that somebody has hung up.
                 self.until_open().await;
+                let Ok(n @ 1..) = read else { break };
                 self.asked.store(true, Ordering::SeqCst);
                 let mode = *self.mode.borrow();
                 if mode == Mode::Loses {
@@ -257,7 +260,7 @@ impl Line {
             let mut bytes = vec![0; 64 * 1024];
             loop {
                 let read = from_server.read(&mut bytes).await;
-                // Where nothing passes, nobody hears that the server has hung up either.
+                // Nor does anybody hear that the server has.
                 self.until_open().await;
                 let Ok(n @ 1..) = read else { break };
                 if self.left.load(Ordering::SeqCst) {
