@@ -144,12 +144,12 @@ impl Queues {
         let tell = || self.0.running.submitted(groups.iter().flatten().map(|job| &job.queue));
         let mut call = self.0.port.submit(groups);
         if self.0.port.in_order() {
-            if let Some(answer) = call.as_mut().now_or_never() {
-                tell();
-                return answer;
-            }
+            let at_once = call.as_mut().now_or_never();
             tell();
-            return call.await;
+            return match at_once {
+                Some(answer) => answer,
+                None => call.await,
+            };
         }
         let answer = call.await?;
         tell();

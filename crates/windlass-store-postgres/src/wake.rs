@@ -303,3 +303,43 @@ async fn mark(pool: &Pool, port: Port) -> Result<Mark, PortError> {
     let rows = pool.query(&Call::new(sql::MARK, params![port.name()])).await?;
     Ok(Mark(one(&rows)?.count()?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(heard: &Heard, port: Port) -> Option<Mark> {
+        let words = *heard.of(port).words.borrow();
+        heard.of(port).seen(words, LOOK)
+    }
+
+    fn looked_at() -> Heard {
+        let heard = Heard::default();
+        for port in PORTS {
+            *heard.of(port).seen.lock().unwrap() = Some((0, Mark(10), Instant::now()));
+        }
+        heard
+    }
+
+    #[test]
+    fn what_was_counted_here_is_known_unless_others_have_counted_meanwhile() {
+        let heard = looked_at();
+        heard.of(Port::Jobs).counted(Mark(11));
+        assert_eq!(known(&heard, Port::Jobs), Some(Mark(11)));
+        heard.of(Port::Jobs).counted(Mark(11));
+        assert_eq!(known(&heard, Port::Jobs), None, "as much was known before");
+        heard.of(Port::Jobs).counted(Mark(13));
+        assert_eq!(known(&heard, Port::Jobs), None, "it is looked at first");
+    }
+
+    #[test]
+    fn who_is_told_of_some_counts_looks_at_those() {
+        let heard = looked_at();
+        let feed = Feed::new(0xc);
+        hear("changed c state jobs", &heard, &feed);
+        assert!(PORTS.iter().all(|port| known(&heard, *port).is_some()), "it told so itself");
+        hear("changed b state jobs later", &heard, &feed);
+        let forgotten: Vec<_> = PORTS.iter().filter(|port| known(&heard, **port).is_none()).collect();
+        assert!(matches!(forgotten[..], [Port::State, Port::Jobs]), "{forgotten:?}");
+    }
+}

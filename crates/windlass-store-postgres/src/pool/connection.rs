@@ -12,7 +12,6 @@ use futures_util::TryStreamExt as _;
 use tokio::task::AbortHandle;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client, Row, Statement};
-
 use windlass_core::port::PortError;
 
 use super::Call;
