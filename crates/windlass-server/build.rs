@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors");
+    // Asked for when it runs: a build folder may be moved to another checkout.
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").ok_or("no CARGO_MANIFEST_DIR")?;
+    let folder = Path::new(&here).join("../../docs/errors");
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut pages = Vec::new();
     for entry in std::fs::read_dir(&folder)? {

@@ -7,18 +7,19 @@ use std::process::Command;
 use rustix::process::Signal;
 
 use super::demo::{LIMIT, Talker, Town, member};
-use super::{redis_server, root, server, text};
+use super::{mysql_server, redis_server, root, server, text};
 
-const PLAN: &str = "
+/// A task's second stage lasts until there is a file with its tenant's name in the folder.
+const PLAN: &str = r#"
 plan: rest
 id: rest
 max_concurrency: 2
 stages:
   - { name: first, sleep: 100ms }
-  - { name: second, sleep: 800ms }
+  - { name: second, exec: [sh, -c, 'until [ -e "$0/$WINDLASS_TENANT" ]; do sleep 0.05; done', FOLDER] }
   - { name: third, sleep: 100ms }
 tasks: [{ tenant: a }, { tenant: b }, { tenant: c }, { tenant: d }, { tenant: e }, { tenant: f }]
-";
+"#;
 
 fn up(store: &str) -> Town {
     up_with(store, &[])
@@ -28,7 +29,10 @@ fn up_with(store: &str, environment: &[(&str, &str)]) -> Town {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
     command.args(["up", "--listen", "127.0.0.1:0", "--store", store]).current_dir(root());
     // Short, so that an instance that died is missed soon.
-    command.env("WINDLASS_ENGINE_LEASE_MS", "1500").env("WINDLASS_ENGINE_BEAT_MS", "400");
+    command
+        .env("WINDLASS_ENGINE_LEASE_MS", "1500")
+        .env("WINDLASS_ENGINE_BEAT_MS", "400")
+        .env("WINDLASS_EXEC_ALLOW", "sh");
     let mut process = Talker::start(command.envs(environment.iter().copied()));
     let line = process.until("address=", LIMIT);
     let address = line.split("address=").nth(1).unwrap().split(' ').next().unwrap().to_owned();
@@ -43,21 +47,25 @@ fn killed_and_started_again_with(store: &str, environment: &[(&str, &str)]) {
     let town = up_with(store, environment);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("plan.yaml");
-    std::fs::write(&file, PLAN).unwrap();
+    std::fs::write(&file, PLAN.replace("FOLDER", folder.path().to_str().unwrap())).unwrap();
+    let open =
+        |tenants: &[&str]| tenants.iter().for_each(|tenant| std::fs::write(folder.path().join(tenant), "").unwrap());
+    open(&["a", "b"]);
     town.ask(&["plan", "create", file.to_str().unwrap(), "--start", "--reason", "a test"]);
     let created = town.ask(&["plan", "history", "rest", "-o", "json"]).remove(0);
     assert_eq!((member(&created, "/by").as_str(), member(&created, "/reason").as_str()), ("zoe", "a test"));
     let is = |lines: &[String], status: &str| lines.iter().filter(|line| member(line, "/status") == status).count();
     let tasks = ["plan", "tasks", "rest", "-o", "json"];
-    town.ask_until(&tasks, |lines| is(lines, "COMPLETED") > 0 && is(lines, "RUNNING") > 0 && is(lines, "PENDING") > 0);
+    town.ask_until(&tasks, |lines| ["COMPLETED", "RUNNING", "PENDING"].iter().all(|status| is(lines, status) == 2));
     town.process.end(Signal::KILL);
+    open(&["c", "d", "e", "f"]);
 
     let town = up_with(store, environment);
     let of = |lines: &[String], kind: &str| -> Vec<String> {
         lines.iter().filter(|line| member(line, "/kind") == kind).map(|line| member(line, "/task")).collect()
     };
     let inbox = town.ask_until(&["inbox", "-o", "json"], |lines| {
-        !of(lines, "interruptedPlan").is_empty() && !of(lines, "interruptedTask").is_empty()
+        !of(lines, "interruptedPlan").is_empty() && of(lines, "interruptedTask").len() == 2
     });
     town.ask(&["plan", "resume", "rest"]);
     for task in of(&inbox, "interruptedTask") {
@@ -84,6 +92,13 @@ fn killed_and_started_again_on_the_embedded_store() {
 fn killed_and_started_again_on_postgres() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     killed_and_started_again(&runtime.block_on(server::schema()).url);
+}
+
+#[test]
+fn killed_and_started_again_on_mysql() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let database = runtime.block_on(mysql_server::database());
+    killed_and_started_again(&database.url);
 }
 
 #[test]
