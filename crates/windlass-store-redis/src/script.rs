@@ -68,7 +68,7 @@ const SELDOM: Kind = Kind::Eval;
 
 scripts! {
     TAKES_IN COMMIT = ["leases", "task_index", "steps"] "commit";
-    TAKES_IN BOUNDARY = [] "boundary";
+    TAKES_IN ONWARD = ["task_index"] "onward";
     TAKES_IN TAKE = ["leases", "task_index"] "take";
     SELDOM BEAT = [] "beat";
     SELDOM PURGE_STATE = [] "purge_state";

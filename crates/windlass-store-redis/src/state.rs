@@ -1,10 +1,10 @@
 //! State on Redis: the port's methods. What changes is one script, taken whole or not at all; what is read together is
 //! read at one moment.
 
-mod boundary;
 pub(crate) mod known;
 mod list;
 mod load;
+mod onward;
 mod row;
 pub(crate) mod step;
 
@@ -21,7 +21,7 @@ use crate::reply::{array, number, parts};
 use crate::script;
 use crate::wake::Port;
 use crate::{Inner, Redis};
-use boundary::Boundary;
+use onward::Onward;
 use row::Fields;
 
 #[async_trait]
@@ -34,11 +34,11 @@ impl State for Redis {
         check_batch(steps.len())?;
         let known = &self.inner.known;
         if let [step] = steps
-            && let Some(boundary) = Boundary::of(known, step)
+            && let Some(onward) = Onward::of(known, step)
         {
-            let args = boundary.args()?;
-            let (stamp, answer) = group::carry(&self.inner, |inner| &inner.boundaries, &script::BOUNDARY, args).await?;
-            if let Some(stepped) = boundary.answered(known, &answer, &stamp)? {
+            let args = onward.args()?;
+            let (stamp, answer) = group::carry(&self.inner, |inner| &inner.onward, &script::ONWARD, args).await?;
+            if let Some(stepped) = onward.answered(known, &answer, &stamp)? {
                 return Ok(vec![Ok(stepped)]);
             }
         }
@@ -70,7 +70,15 @@ impl State for Redis {
             }
         };
         let answers = array(self.inner.call(&call).await?)?;
-        answers.into_iter().map(|answer| taken(&take.instance, answer)).collect()
+        let mut each = Vec::with_capacity(answers.len());
+        for answer in answers {
+            let row = taken(&take.instance, answer)?;
+            if let Ok(row) = &row {
+                self.inner.known.taken(row);
+            }
+            each.push(row);
+        }
+        Ok(each)
     }
 
     async fn beat(&self, instance: &InstanceId, lease_ms: u64) -> Result<Beat, PortError> {

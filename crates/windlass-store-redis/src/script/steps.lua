@@ -328,10 +328,11 @@ local function write_history(key, row)
 end
 
 local function write_task(row)
-  local asked = ''
+  local asked = {}
   for i = 1, #CONTROL do
-    if row[CONTROL[i]] ~= '' then asked = 'asked' end
+    if row[CONTROL[i]] ~= '' then asked[#asked + 1] = CONTROL[i] end
   end
+  asked = table.concat(asked, ' ')
   if row.control ~= asked then set(row, 'control', asked) end
   write_history($task_history..row.id, row)
   set(row, 'version', s(tonumber(row.version) + 1))

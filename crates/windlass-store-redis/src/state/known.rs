@@ -1,12 +1,12 @@
-//! Running tasks as this process left them. Every write raises a row's version, and its owner's names the operation: a
-//! row that still has both is as it was left, and need not be read again.
+//! Tasks of this process's instances, as it left or found them. Every write raises a row's version, and its owner's names
+//! the operation: a row that still has both, the same owner and the same requests is as it is known, and need not be read again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use windlass_core::fence::Fence;
 use windlass_core::id::{InstanceId, PlanId, TaskId, TenantId};
-use windlass_core::port::state::{CheckpointPut, Step, Stepped, Writer};
+use windlass_core::port::state::{CheckpointPut, LastOp, Step, Stepped, TaskRow, Writer};
 use windlass_core::task::status::TaskStatus;
 use windlass_core::task::{Control, Task};
 use windlass_core::time::Ms;
@@ -14,7 +14,7 @@ use windlass_core::time::Ms;
 /// When so many are remembered, all are forgotten: some are of tasks that went elsewhere.
 const ROWS_MAX: usize = 65_536;
 
-/// A row that was written by this process.
+/// A row as it is known.
 #[derive(Debug, Clone)]
 pub(super) struct Left {
     pub(super) version: u64,
@@ -24,13 +24,51 @@ pub(super) struct Left {
     pub(super) checkpoint: u64,
     /// Who wrote the checkpoint, if it is known.
     pub(super) checkpoint_by: Option<(Option<InstanceId>, Fence)>,
+    pub(super) control: Control,
+    pub(super) task: Part,
+}
+
+/// What of a task decides where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) status: TaskStatus,
+    pub(super) owner: Option<InstanceId>,
+    pub(super) fence: Fence,
+    pub(super) ready_at: Ms,
+    started_at: Option<Ms>,
+    ended_at: Option<Ms>,
+    fixed: Fixed,
+}
+
+/// What never changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Fixed {
+    id: TaskId,
     plan: PlanId,
     tenant: TenantId,
     position: u32,
-    status: TaskStatus,
-    owner: Option<InstanceId>,
-    fence: Fence,
-    times: [Option<Ms>; 4],
+    created_at: Ms,
+}
+
+impl Part {
+    fn of(task: &Task) -> Part {
+        let fixed = Fixed {
+            id: task.id.clone(),
+            plan: task.plan.clone(),
+            tenant: task.tenant.clone(),
+            position: task.position,
+            created_at: task.created_at,
+        };
+        Part {
+            status: task.status,
+            owner: task.owner.clone(),
+            fence: task.fence,
+            ready_at: task.ready_at,
+            started_at: task.started_at,
+            ended_at: task.ended_at,
+            fixed,
+        }
+    }
 }
 
 impl Left {
@@ -47,32 +85,42 @@ impl Left {
             op: format!("{} {} {}", step.op.id, step.op.digest, stepped.at.get()),
             checkpoint,
             checkpoint_by,
-            plan: task.plan.clone(),
-            tenant: task.tenant.clone(),
-            position: task.position,
-            status: task.status,
-            owner: task.owner.clone(),
-            fence: task.fence,
-            times: times(task),
+            control: stepped.control.clone(),
+            task: Part::of(task),
         }
     }
 
-    /// Whether the step goes on from here: the same attempt in the same place, and not the operation once more.
-    pub(super) fn goes_on(&self, step: &Step, task: &Task) -> bool {
-        self.status == task.status
-            && self.fence == task.fence
-            && self.position == task.position
-            && self.times == times(task)
-            && self.owner == task.owner
-            && self.plan == task.plan
-            && self.tenant == task.tenant
+    /// As it was read.
+    fn read(row: &TaskRow) -> Left {
+        let op = |op: &LastOp| format!("{} {} {}", op.id, op.digest, op.at.get());
+        Left {
+            version: row.version,
+            seq: row.seq,
+            op: row.op.as_ref().map_or_else(String::new, op),
+            checkpoint: row.checkpoint,
+            checkpoint_by: None,
+            control: row.control.clone(),
+            task: Part::of(&row.task),
+        }
+    }
+
+    /// Whether an owner's step of one task would be taken if the row is as it is known, and is not the last one once more.
+    pub(super) fn may(&self, step: &Step) -> bool {
+        let (Writer::Owner { instance, .. }, [put]) = (&step.by, &step.tasks[..]) else { return false };
+        let next = match &step.checkpoint {
+            CheckpointPut::Put(checkpoint) => checkpoint.version == self.checkpoint + 1,
+            _ => true,
+        };
+        next && put.from.has(self.task.status)
+            && self.task.owner.as_ref() == Some(instance)
+            && self.task.fixed == Part::of(&put.task).fixed
             && self.op.split(' ').next() != Some(step.op.id.as_str())
     }
-}
 
-/// What a boundary does not change.
-fn times(task: &Task) -> [Option<Ms>; 4] {
-    [Some(task.created_at), Some(task.ready_at), task.started_at, task.ended_at]
+    /// Whether the task stands where it stood.
+    pub(super) fn stays(&self, task: &Task) -> bool {
+        self.task == Part::of(task)
+    }
 }
 
 #[derive(Default)]
@@ -90,22 +138,44 @@ impl Known {
         self.rows().remove(task)
     }
 
-    pub(super) fn put(&self, task: &TaskId, left: Left) {
+    /// Keeps it while it has an owner.
+    pub(super) fn put(&self, left: Left) {
         let mut rows = self.rows();
         if rows.len() >= ROWS_MAX {
             rows.clear();
         }
-        rows.insert(task.clone(), left);
+        if left.task.owner.is_some() {
+            rows.insert(left.task.fixed.id.clone(), left);
+        }
+    }
+
+    /// A row was taken for an instance of this process.
+    pub(super) fn taken(&self, row: &TaskRow) {
+        self.put(Left::read(row));
     }
 
     /// A step was taken. `checkpoint` is the stored version, if it was written now and not before.
     pub(super) fn stepped(&self, step: &Step, stepped: &Stepped, checkpoint: Option<u64>) {
-        let (Writer::Owner { instance, fence }, [put]) = (&step.by, &step.tasks[..]) else { return };
-        let task = &put.task;
-        let before = self.take(&task.id);
-        let runs = task.status.is_running() && task.owner.as_ref() == Some(instance) && task.fence == *fence;
-        if let Some(checkpoint) = checkpoint.filter(|_| runs && stepped.control == Control::default()) {
-            self.put(&task.id, Left::by(step, task, stepped, checkpoint, before.as_ref()));
+        match (&step.by, &step.tasks[..], &step.ask) {
+            (Writer::Owner { .. }, [put], None) => {
+                let before = self.take(&put.task.id);
+                if let Some(checkpoint) = checkpoint {
+                    self.put(Left::by(step, &put.task, stepped, checkpoint, before.as_ref()));
+                }
+            }
+            (Writer::Person(_), [], Some(ask)) if step.checkpoint == CheckpointPut::Keep => {
+                // Somebody here asks something of a task that is run here.
+                let left = self.take(&ask.task).filter(|left| left.version + 1 == stepped.version);
+                if let Some(left) = left {
+                    self.put(Left {
+                        version: stepped.version,
+                        seq: stepped.seq,
+                        control: stepped.control.clone(),
+                        ..left
+                    });
+                }
+            }
+            _ => {}
         }
     }
 }

@@ -128,12 +128,42 @@ pub(super) fn detail(task: &Task) -> Result<String, PortError> {
     })
 }
 
-fn id(instance: Option<&InstanceId>) -> String {
+pub(super) fn id(instance: Option<&InstanceId>) -> String {
     instance.map_or_else(String::new, ToString::to_string)
 }
 
 fn at(ms: Option<Ms>) -> String {
     ms.map_or_else(String::new, |ms| ms.get().to_string())
+}
+
+/// The names of what others want, as a row has them beside it: so that it is seen at once whether it is the same.
+pub(super) fn asked(control: &Control) -> String {
+    wanted(control).filter(|(_, is)| *is).map(|(name, _)| name).collect::<Vec<_>>().join(" ")
+}
+
+/// What is to be set where something is not wanted any more.
+pub(super) fn taken_back(before: &Control, after: &Control) -> Pairs {
+    let gone = wanted(before).zip(wanted(after)).filter(|((_, was), (_, is))| *was && !*is);
+    let mut fields: Pairs = gone.map(|((name, _), _)| (name, String::new())).collect();
+    if fields.iter().any(|(name, _)| *name == "pause") {
+        fields.push(("pauseRequested", "false".to_owned()));
+    }
+    if !fields.is_empty() {
+        fields.push(("control", asked(after)));
+    }
+    fields
+}
+
+fn wanted(control: &Control) -> impl Iterator<Item = (&'static str, bool)> {
+    let Control { pause, cancel, skip, start, revoked } = control;
+    [
+        ("pause", pause.is_some()),
+        ("cancel", cancel.is_some()),
+        ("skip", skip.is_some()),
+        ("start", start.is_some()),
+        ("revoked", revoked.is_some()),
+    ]
+    .into_iter()
 }
 
 /// A hash by its names.

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-mod boundary;
+mod onward;
 mod conformance;
 mod format;
 mod layout;

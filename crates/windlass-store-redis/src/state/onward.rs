@@ -1,0 +1,154 @@
+//! Steps that an owner takes from a row it knows: beginnings, boundaries, ends. They are nearly all there are. What the row
+//! held need not be read, and those of many callers go out together, in a short script. One that finds the row changed is
+//! committed like any other step.
+
+use redis::Value;
+use windlass_core::id::InstanceId;
+use windlass_core::port::PortError;
+use windlass_core::port::state::{CheckpointPut, Step, Stepped, Writer};
+use windlass_core::task::{Control, Task};
+use windlass_core::time::Ms;
+
+use super::known::{Known, Left};
+use super::row::{self, asked};
+use super::step::{json, tail};
+use crate::error::corrupt;
+use crate::group::Args;
+
+/// A step with more events than this goes the long way.
+const EVENTS_MAX: usize = 100;
+
+/// A step that goes on from where this process knows its task to be.
+pub(super) struct Onward<'s> {
+    step: &'s Step,
+    task: &'s Task,
+    from: Left,
+    /// What is still wanted of the task afterwards.
+    control: Control,
+}
+
+/// The step's task, if its owner does nothing but to move it on.
+fn plain(step: &Step) -> Option<&Task> {
+    let (Writer::Owner { fence, .. }, [put]) = (&step.by, &step.tasks[..]) else { return None };
+    let task = &put.task;
+    let fits = !matches!(&step.checkpoint, CheckpointPut::Put(checkpoint) if checkpoint.fence != *fence)
+        && step.plan.is_none()
+        && step.ask.is_none()
+        && step.answer.is_none()
+        && put.spec.is_none()
+        && task.fence == *fence
+        && step.events.len() <= EVENTS_MAX
+        && step.events.iter().all(|event| event.task.as_ref() == Some(&task.id));
+    fits.then_some(task)
+}
+
+/// What of the requests outlives the step, as the script of commits has it.
+fn kept(from: &Left, task: &Task) -> Control {
+    let mut control = from.control.clone();
+    if task.status.is_running() {
+        if from.task.fence < task.fence {
+            (control.start, control.revoked) = (None, None);
+        }
+    } else if from.task.status != task.status {
+        control = Control::default();
+    }
+    control
+}
+
+impl<'s> Onward<'s> {
+    /// `None` for a step of another kind, or about a task that others may have written.
+    pub(super) fn of(known: &Known, step: &'s Step) -> Option<Onward<'s>> {
+        let task = plain(step)?;
+        step.check().ok()?;
+        let from = known.take(&task.id).filter(|left| left.may(step))?;
+        let control = kept(&from, task);
+        // Nothing waits to be handed out that somebody asked for while it ran.
+        control.start.is_none().then_some(Onward { step, task, from, control })
+    }
+
+    /// What the script reads.
+    pub(super) fn args(&self) -> Result<Args, PortError> {
+        let Onward { step, task, from, control } = self;
+        let moved = !from.stays(task) || from.control != *control;
+        let begins = from.task.fence < task.fence;
+        let mut args = Args::default();
+        args.push((task.id.as_str(), task.tenant.as_str(), task.fence.0));
+        args.push((from.version, &from.op, row::id(from.task.owner.as_ref()), asked(&from.control)));
+        args.push(format!("{} {}", step.op.id, step.op.digest));
+        let stored = self.push_checkpoint(&mut args)?;
+        args.push((flag(begins), flag(moved)));
+        if moved {
+            self.push_move(&mut args);
+        }
+        args.push(step.events.len());
+        for (event, seq) in step.events.iter().zip(from.seq + 1..) {
+            args.push(format!(r#"{{"seq":{seq}{}"#, tail(event)?));
+        }
+        let mut sets = match moved {
+            true => row::task_fields(task, false)?,
+            false => vec![("updatedAt", task.updated_at.get().to_string()), ("detail", row::detail(task)?)],
+        };
+        sets.push(("version", (from.version + 1).to_string()));
+        sets.push(("seq", self.seq().to_string()));
+        if stored != from.checkpoint {
+            sets.push(("checkpoint", stored.to_string()));
+        }
+        sets.extend(row::taken_back(&from.control, control));
+        args.push(sets.len());
+        sets.into_iter().for_each(|set| args.push(set));
+        Ok(args)
+    }
+
+    /// Answers the version that is stored then.
+    fn push_checkpoint(&self, args: &mut Args) -> Result<u64, PortError> {
+        let stored = self.checkpoint();
+        match &self.step.checkpoint {
+            CheckpointPut::Keep => args.push(("", "", "")),
+            CheckpointPut::Remove => args.push((if self.from.checkpoint == 0 { "" } else { "-" }, "", "")),
+            CheckpointPut::Put(put) => {
+                let same = self.from.checkpoint_by == Some((put.executor_instance.clone(), put.fence));
+                let by = put.executor_instance.as_ref().map_or("", InstanceId::as_str);
+                // Who wrote it stands there already, nearly always.
+                args.push((stored, json(put)?, if same { "=" } else { by }));
+            }
+        }
+        Ok(stored)
+    }
+
+    fn push_move(&self, args: &mut Args) {
+        let Onward { task, from, control, .. } = self;
+        args.push((task.plan.as_str(), task.position, task.created_at.get()));
+        args.push((from.task.status.name(), row::id(from.task.owner.as_ref()), from.task.ready_at.get()));
+        args.push((flag(from.control.start.is_some()), asked(&from.control)));
+        args.push((task.status.name(), row::id(task.owner.as_ref()), task.ready_at.get(), asked(control)));
+    }
+
+    fn seq(&self) -> u64 {
+        self.from.seq + self.step.events.len() as u64
+    }
+
+    fn checkpoint(&self) -> u64 {
+        match &self.step.checkpoint {
+            CheckpointPut::Keep => self.from.checkpoint,
+            CheckpointPut::Remove => 0,
+            CheckpointPut::Put(put) => put.version,
+        }
+    }
+
+    /// What it came to; `None`: the row is not as it was left.
+    pub(super) fn answered(self, known: &Known, answer: &Value, stamp: &str) -> Result<Option<Stepped>, PortError> {
+        if *answer != Value::Int(1) {
+            return Ok(None);
+        }
+        let at = Ms::new(stamp.parse().map_err(|error| corrupt("a time", error))?);
+        let (seq, checkpoint) = (self.seq(), self.checkpoint());
+        let Onward { step, task, from, control } = self;
+        let stepped = Stepped { version: from.version + 1, seq, control, at, answer: None };
+        known.put(Left::by(step, task, &stepped, checkpoint, Some(&from)));
+        Ok(Some(stepped))
+    }
+}
+
+fn flag(set: bool) -> &'static str {
+    if set { "1" } else { "" }
+}
