@@ -2,10 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-mod onward;
 mod conformance;
 mod format;
 mod layout;
+mod onward;
 mod opening;
 mod outage;
 mod server;

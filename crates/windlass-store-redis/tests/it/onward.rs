@@ -1,13 +1,16 @@
-//! A process trusts what it left of a running task only as long as nobody else has written it.
+//! A process trusts what it knows of its tasks only as long as nobody else has written them.
 
 use windlass_conformance::world::step::{self, Draft};
-use windlass_conformance::world::{Rival, id};
+use windlass_conformance::world::{Attempt, Rival, id};
+use windlass_core::event::Fact;
+use windlass_core::port::Refusal;
 use windlass_core::port::state::Key;
 use windlass_core::task::status::TaskStatus;
+use windlass_core::task::{Cause, Control, Request};
 use windlass_store_redis::{Options, Redis};
 
 use crate::layout;
-use crate::server::space;
+use crate::server::{Space, space};
 
 /// What is under a prefix, as it was.
 struct Copy {
@@ -47,45 +50,121 @@ impl Copy {
     }
 }
 
+/// Two processes on one server.
+struct Two {
+    space: Space,
+    stores: [Redis; 2],
+    one: Rival,
+    other: Rival,
+}
+
+impl Two {
+    async fn open() -> Two {
+        let space = space();
+        let options = Options { prefix: space.prefix.clone(), ..Options::default() };
+        let stores =
+            [Redis::open(&space.url, &options).await.unwrap(), Redis::open(&space.url, &options).await.unwrap()];
+        let one = Rival { ports: layout::ports(&stores[0]), me: id("one") };
+        let other = Rival { ports: layout::ports(&stores[1]), me: id("other") };
+        one.beat(30_000).await;
+        other.beat(30_000).await;
+        Two { space, stores, one, other }
+    }
+
+    fn copy(&self) -> Copy {
+        Copy::of(&self.space.url, &self.space.prefix)
+    }
+
+    async fn close(self) {
+        for store in self.stores {
+            store.close().await;
+        }
+    }
+}
+
+const RUNNING: &[TaskStatus] = &[TaskStatus::Running];
+
 #[test]
 fn a_server_that_went_back_and_on_again_is_not_taken_for_what_it_was() {
     windlass_conformance::harness::block_on(async {
-        let space = space();
-        let options = Options { prefix: space.prefix.clone(), ..Options::default() };
-        let mine = Redis::open(&space.url, &options).await.unwrap();
-        let theirs = Redis::open(&space.url, &options).await.unwrap();
-        let one = Rival { ports: layout::ports(&mine), me: id("one") };
-        let other = Rival { ports: layout::ports(&theirs), me: id("other") };
-        one.beat(30_000).await;
+        let two = Two::open().await;
+        let (one, other) = (&two.one, &two.other);
         let draft = Draft::new("back-1", &["acme"]).stages(6);
         one.run(&draft).await;
         let attempt = one.begin(&draft.task(0)).await;
         one.stage(&attempt).await;
-        let mut copy = Copy::of(&space.url, &space.prefix);
+        let mut copy = two.copy();
+        one.stage(&attempt).await;
         let left = one.stage(&attempt).await;
         let next = one.boundary(&attempt).await;
 
-        // One write is lost and another made: there are as many as before, and the last is not ours.
+        // Two writes are lost and two others made: there are as many as before, and nothing else tells that they are not ours.
         copy.put_back();
-        let asked = other.done(&step::asks("ask", &attempt.task, &[TaskStatus::Running], step::pause())).await;
-        assert_eq!(asked.version, left.version);
+        other.done(&step::asks("ask", &attempt.task, RUNNING, step::pause())).await;
+        let now = other.done(&step::asks("again", &attempt.task, RUNNING, Request::Unpause)).await;
+        assert_eq!(now.version, left.version);
         one.refused(&next).await;
-        assert!(one.task(&attempt.task).await.control.pause.is_some());
-        mine.close().await;
-        theirs.close().await;
+        assert_eq!(one.task(&attempt.task).await.version, now.version);
+        two.close().await;
+    });
+}
+
+#[test]
+fn what_another_process_claimed_while_the_server_had_gone_back_is_not_begun() {
+    windlass_conformance::harness::block_on(async {
+        let two = Two::open().await;
+        let (one, other) = (&two.one, &two.other);
+        let draft = Draft::new("back-2", &["acme"]);
+        one.run(&draft).await;
+        let task = draft.task(0);
+        let mut copy = two.copy();
+        let mine = one.take(&task).await.unwrap();
+
+        copy.put_back();
+        let theirs = other.take(&task).await.unwrap();
+        assert_eq!(theirs.version, mine.version);
+        let fence = one.acquire("acme", task.as_str(), 30_000).await.unwrap().fence;
+        let attempt = Attempt { task: task.clone(), tenant: mine.task.tenant.clone(), instance: one.me.clone(), fence };
+        let refused = one.refused(&step::begins("begin", &mine, &attempt)).await;
+        assert!(matches!(refused, Refusal::Owned { owner: Some(owner), .. } if owner == other.me));
+        assert_eq!(one.task(&task).await, theirs);
+        two.close().await;
+    });
+}
+
+#[test]
+fn what_is_asked_here_is_known_here_unless_the_server_forgot_it() {
+    windlass_conformance::harness::block_on(async {
+        let two = Two::open().await;
+        let (one, other) = (&two.one, &two.other);
+        let draft = Draft::new("here-1", &["acme", "oak"]).stages(6);
+        one.run(&draft).await;
+        for (position, forgets) in [(0, false), (1, true)] {
+            let attempt = one.begin(&draft.task(position)).await;
+            let mut copy = two.copy();
+            one.done(&step::asks(&format!("ask-{position}"), &attempt.task, RUNNING, step::pause())).await;
+            if forgets {
+                copy.put_back();
+                other.done(&step::asks("other", &attempt.task, RUNNING, step::cancel())).await;
+            }
+            let row = one.task(&attempt.task).await;
+            assert_eq!((row.control.pause.is_some(), row.control.cancel.is_some()), (!forgets, forgets));
+            let pauses = vec![Fact::TaskPaused { cause: Cause::Person }];
+            let stepped = one.done(&step::owner(&format!("pause-{position}"), &row, &attempt, pauses)).await;
+            let row = one.task(&attempt.task).await;
+            assert_eq!((row.task.status, row.version), (TaskStatus::Paused, stepped.version));
+            assert_eq!((&row.control, &stepped.control), (&Control::default(), &Control::default()));
+            assert!(one.beat(30_000).await.asked.is_empty(), "nothing is wanted any more");
+        }
+        two.close().await;
     });
 }
 
 #[test]
 fn what_another_process_asks_is_heard_at_the_next_boundary() {
     windlass_conformance::harness::block_on(async {
-        let space = space();
-        let options = Options { prefix: space.prefix.clone(), ..Options::default() };
-        let mine = Redis::open(&space.url, &options).await.unwrap();
-        let theirs = Redis::open(&space.url, &options).await.unwrap();
-        let one = Rival { ports: layout::ports(&mine), me: id("one") };
-        let other = Rival { ports: layout::ports(&theirs), me: id("other") };
-        one.beat(30_000).await;
+        let two = Two::open().await;
+        let (one, other) = (&two.one, &two.other);
         let draft = Draft::new("asked-1", &["acme"]).stages(6);
         one.run(&draft).await;
         let attempt = one.begin(&draft.task(0)).await;
@@ -93,21 +172,22 @@ fn what_another_process_asks_is_heard_at_the_next_boundary() {
         let second = one.stage(&attempt).await;
         assert_eq!((second.version, second.control.pause), (first.version + 1, None));
 
-        let running = [TaskStatus::Running];
-        let asked = other.done(&step::asks("ask", &attempt.task, &running, step::pause())).await;
+        let asked = other.done(&step::asks("ask", &attempt.task, RUNNING, step::pause())).await;
         let third = one.stage(&attempt).await;
         assert!(third.control.pause.is_some(), "it was asked for elsewhere");
         assert_eq!(third.version, asked.version + 1);
-        other.done(&step::asks("again", &attempt.task, &running, windlass_core::task::Request::Unpause)).await;
+        other.done(&step::asks("again", &attempt.task, RUNNING, Request::Unpause)).await;
         assert_eq!(one.stage(&attempt).await.control.pause, None);
 
+        other.done(&step::asks("once-more", &attempt.task, RUNNING, step::pause())).await;
+        let unasked = other.done(&step::asks("and-back", &attempt.task, RUNNING, Request::Unpause)).await;
         let last = one.stage(&attempt).await;
+        assert_eq!(last.version, unasked.version + 1);
         let row = one.task(&attempt.task).await;
         assert_eq!((row.version, row.seq, row.checkpoint), (last.version, last.seq, 5));
         let numbers: Vec<u64> =
             one.history(Key::TaskHistory(attempt.task.clone())).await.iter().map(|event| event.seq).collect();
         assert_eq!(numbers, (1..=last.seq).collect::<Vec<_>>(), "each is kept once, in order");
-        mine.close().await;
-        theirs.close().await;
+        two.close().await;
     });
 }
