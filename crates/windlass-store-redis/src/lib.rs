@@ -1,8 +1,9 @@
 //! The store for many instances on Redis: state, locks, jobs and triggers. Whatever changes is one script on the server,
 //! whole or not at all, judged by the server's clock and safe to repeat (`script`); every key is made in one place
-//! (`keys`). One connection carries the calls of everybody (`link`), another listens for wake-ups (`wake`). README.md
+//! (`keys`). One connection carries the calls of everybody (`link`, `wire`), another listens for wake-ups (`wake`). README.md
 //! names every key.
 
+mod connect;
 mod durability;
 mod error;
 mod group;
@@ -16,6 +17,7 @@ mod script;
 mod state;
 mod trigger;
 mod wake;
+mod wire;
 
 pub use durability::{Durability, Sync};
 pub use error::OpenError;
@@ -28,6 +30,7 @@ use tokio::task::AbortHandle;
 use windlass_core::port::PortError;
 use windlass_core::time::Ms;
 
+use connect::Target;
 use group::Group;
 use keys::Keys;
 use link::Link;
@@ -86,8 +89,7 @@ impl Redis {
     /// and remembers, what an acknowledged write survives.
     pub async fn open(url: &str, options: &Options) -> Result<Redis, OpenError> {
         let keys = Keys::new(&options.prefix).ok_or_else(|| OpenError::BadPrefix(options.prefix.clone()))?;
-        let client = client(url, options)?;
-        let link = Link::new(client, options.answer_ms);
+        let link = Link::new(Target::of(url, options.ca_file.as_deref())?, options.answer_ms);
         let durability = durability::read(&link).await?;
         durability.tell();
         let begin = durability::micros(&link).await?;
@@ -139,16 +141,4 @@ impl Inner {
         }
         Ok(value)
     }
-}
-
-fn client(url: &str, options: &Options) -> Result<redis::Client, OpenError> {
-    let Some(path) = &options.ca_file else {
-        return redis::Client::open(url).map_err(|_| OpenError::BadUrl);
-    };
-    let read = std::fs::read(path).map_err(|error| OpenError::Tls(format!("{}: {error}", path.display())))?;
-    let trusted = redis::TlsCertificates { client_tls: None, root_cert: Some(read) };
-    redis::Client::build_with_tls(url, trusted).map_err(|error| match redis::Client::open(url) {
-        Ok(_) => OpenError::Tls(error::said(&error)),
-        Err(_) => OpenError::BadUrl,
-    })
 }

@@ -1,17 +1,19 @@
 //! The connection that carries every call: one, shared by all callers at once, so that what they ask at the same time
 //! goes out together. A lost one is made again when it is next needed, with a growing pause while the server is away.
 
-use std::sync::{Arc, RwLock};
+use std::io;
+use std::sync::RwLock;
 use std::time::Duration;
 
-use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, Value};
+use redis::{Client, Cmd, Pipeline, RedisError, Value};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use windlass_core::port::PortError;
 
+use crate::connect::Target;
 use crate::error::{breaks, is_unknown_script, port, said};
 use crate::script::Call;
+use crate::wire::Wire;
 
 /// The pause after a failed connection attempt: doubled from this …
 const PAUSE_MIN: Duration = Duration::from_millis(50);
@@ -19,21 +21,12 @@ const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Calls that wait to be written.
-const WAITING: usize = 4_096;
 
 pub(crate) struct Link {
-    client: Client,
+    target: Target,
     answer: Duration,
-    live: RwLock<Option<Live>>,
+    live: RwLock<Option<Wire>>,
     away: Mutex<Option<Away>>,
-}
-
-/// A connection, and which one it is.
-#[derive(Clone)]
-struct Live {
-    connection: MultiplexedConnection,
-    number: Arc<()>,
 }
 
 /// The server was not there.
@@ -44,9 +37,9 @@ struct Away {
 }
 
 impl Link {
-    pub(crate) fn new(client: Client, answer_ms: u64) -> Link {
+    pub(crate) fn new(target: Target, answer_ms: u64) -> Link {
         let answer = Duration::from_millis(answer_ms);
-        Link { client, answer, live: RwLock::new(None), away: Mutex::new(None) }
+        Link { target, answer, live: RwLock::new(None), away: Mutex::new(None) }
     }
 
     /// Calls a script. One that the server does not know has done nothing: it is made known, and called again.
@@ -74,14 +67,10 @@ impl Link {
             return Ok(Vec::new());
         }
         let live = self.connected().await?;
-        let mut connection = live.connection.clone();
-        let atomic = pipe.is_transaction();
-        let (offset, wanted) = if atomic { (count + 1, 1) } else { (0, count) };
-        let sent = match timeout(self.answer, connection.req_packed_commands(pipe, offset, wanted)).await {
-            Ok(done) => done.map_err(Failed::Said),
-            Err(_) => Err(Failed::Silent),
-        };
-        let mut answers = sent.map_err(|failed| self.failed(&live, failed))?;
+        // Begun, queued each, and ended; the last has all the answers.
+        let (atomic, asked) = (pipe.is_transaction(), if pipe.is_transaction() { count + 2 } else { count });
+        let asked = self.answered(live.ask(pipe.get_packed_pipeline(), asked)).await;
+        let mut answers = asked.map_err(|failed| self.failed(&live, failed))?;
         if atomic {
             answers = match answers.pop().map(Value::extract_error) {
                 Some(Ok(Value::Array(all))) => all,
@@ -97,7 +86,7 @@ impl Link {
 
     /// What connections are made of, for the one that listens.
     pub(crate) fn client(&self) -> &Client {
-        &self.client
+        self.target.client()
     }
 
     /// Lets go of the connection; what is in flight ends without an answer.
@@ -105,16 +94,20 @@ impl Link {
         *self.live.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = None;
     }
 
-    async fn send(&self, live: &Live, cmd: &Cmd) -> Result<Value, Failed> {
-        let mut connection = live.connection.clone();
-        match timeout(self.answer, connection.req_packed_command(cmd)).await {
-            Ok(done) => done.and_then(Value::extract_error).map_err(Failed::Said),
-            Err(_) => Err(Failed::Silent),
-        }
+    async fn send(&self, live: &Wire, cmd: &Cmd) -> Result<Value, Failed> {
+        let answer = self.answered(live.ask(cmd.get_packed_command(), 1)).await?.pop();
+        answer.unwrap_or(Value::Nil).extract_error().map_err(Failed::Said)
+    }
+
+    async fn answered(
+        &self,
+        answers: impl Future<Output = Result<Vec<Value>, RedisError>>,
+    ) -> Result<Vec<Value>, Failed> {
+        timeout(self.answer, answers).await.map_err(|_| Failed::Silent)?.map_err(Failed::Said)
     }
 
     /// No answer for too long is no answer, and the connection is not used again.
-    fn failed(&self, live: &Live, failed: Failed) -> PortError {
+    fn failed(&self, live: &Wire, failed: Failed) -> PortError {
         match failed {
             Failed::Silent => {
                 self.drop(live);
@@ -129,18 +122,18 @@ impl Link {
         }
     }
 
-    fn drop(&self, dead: &Live) {
+    fn drop(&self, dead: &Wire) {
         let mut live = self.live.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if live.as_ref().is_some_and(|live| Arc::ptr_eq(&live.number, &dead.number)) {
+        if live.as_ref().is_some_and(|live| live.is(dead)) {
             *live = None;
         }
     }
 
-    fn live(&self) -> Option<Live> {
+    fn live(&self) -> Option<Wire> {
         self.live.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
-    async fn connected(&self) -> Result<Live, PortError> {
+    async fn connected(&self) -> Result<Wire, PortError> {
         if let Some(live) = self.live() {
             return Ok(live);
         }
@@ -152,9 +145,8 @@ impl Link {
             return Err(PortError::Unavailable(away.why.clone()));
         }
         match self.connect().await {
-            Ok(connection) => {
+            Ok(live) => {
                 *away = None;
-                let live = Live { connection, number: Arc::new(()) };
                 *self.live.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(live.clone());
                 Ok(live)
             }
@@ -167,12 +159,9 @@ impl Link {
         }
     }
 
-    async fn connect(&self) -> Result<MultiplexedConnection, RedisError> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT))
-            .set_response_timeout(None)
-            .set_pipeline_buffer_size(WAITING);
-        self.client.get_multiplexed_async_connection_with_config(&config).await
+    async fn connect(&self) -> Result<Wire, RedisError> {
+        let late = || RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
+        timeout(CONNECT, self.target.connect()).await.unwrap_or_else(|_| Err(late()))
     }
 }
 

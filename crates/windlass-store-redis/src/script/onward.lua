@@ -14,9 +14,8 @@ local function moves(task, m)
     owner = argv[m + 5], readyAt = argv[m + 6], start = argv[m + 7], control = argv[m + 8]}
   local is = {id = task, planId = plan, position = position, createdAt = created, status = argv[m + 9],
     owner = argv[m + 10], readyAt = argv[m + 11], start = '', control = argv[m + 12]}
-  local opened = reindex(was, is)
-  if opened then opens[plan] = true end
-  wakes = wakes or opened or was.status ~= is.status
+  if reindex(was, is) then opens[plan] = true end
+  wakes = wakes or was.owner ~= is.owner
 end
 
 local function put_checkpoint(task, fence)

@@ -410,11 +410,9 @@ local function write(step, w)
     opens[row.id] = row.to and true or opens[row.id]
   end
   for _, row in ipairs(tasks) do
-    if write_task(row) then
-      opens[row.planId] = true
-      wakes = true
-    end
-    if row.status ~= row.was.status then wakes = true end
+    if write_task(row) then opens[row.planId] = true end
+    -- Others wait for what has no owner any more, and for a slot; what its owner does with it moves nobody.
+    wakes = wakes or row.owner ~= row.was.owner
   end
   local version, seq = about(step, w)
   if step.by == 'P' then

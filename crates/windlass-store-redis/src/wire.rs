@@ -1,0 +1,274 @@
+//! One connection: what everybody asks goes out in the order in which it comes, what came together in one write, and the
+//! answers come back in that order. The driver's own connection takes apart an answer ten times more slowly, and of a
+//! thousand triggers there are fourteen thousand pieces.
+
+use std::io;
+
+use redis::{RedisError, Value};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+
+/// Requests that wait to be written.
+const WAITING: usize = 4_096;
+/// So much goes out in one write, and the request that passes it.
+const WRITE: usize = 64 * 1024;
+/// Room for one read.
+const READ: usize = 64 * 1024;
+/// No text and no list is larger, whatever a server says.
+const MOST: usize = 512 * 1024 * 1024;
+/// Lists within lists; no answer of ours has more than six.
+const DEPTH: usize = 32;
+
+/// A connection that is there, or was. It ends with its last clone.
+#[derive(Clone)]
+pub(crate) struct Wire {
+    requests: mpsc::Sender<Request>,
+    ends: std::sync::Arc<Ends>,
+}
+
+struct Request {
+    bytes: Vec<u8>,
+    pending: Pending,
+}
+
+/// How many answers somebody waits for.
+struct Pending {
+    count: usize,
+    tell: oneshot::Sender<Vec<Value>>,
+}
+
+struct Ends([AbortHandle; 2]);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.iter().for_each(AbortHandle::abort);
+    }
+}
+
+impl Wire {
+    pub(crate) fn new<R, W>(reader: R, writer: W) -> Wire
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        let (requests, next) = mpsc::channel(WAITING);
+        let (sent, pending) = mpsc::unbounded_channel();
+        let writes = tokio::spawn(async move { drop(write(writer, next, sent).await) });
+        let reads = tokio::spawn(async move { drop(read(reader, pending).await) });
+        Wire { requests, ends: std::sync::Arc::new(Ends([writes.abort_handle(), reads.abort_handle()])) }
+    }
+
+    /// Whether it is the same connection.
+    pub(crate) fn is(&self, other: &Wire) -> bool {
+        std::sync::Arc::ptr_eq(&self.ends, &other.ends)
+    }
+
+    /// Sends what has so many answers, and waits for them. An error means that the connection is lost.
+    pub(crate) async fn ask(&self, bytes: Vec<u8>, count: usize) -> Result<Vec<Value>, RedisError> {
+        let (tell, told) = oneshot::channel();
+        let lost = || RedisError::from(io::Error::from(io::ErrorKind::ConnectionReset));
+        self.requests.send(Request { bytes, pending: Pending { count, tell } }).await.map_err(|_| lost())?;
+        told.await.map_err(|_| lost())
+    }
+}
+
+async fn write(
+    mut writer: impl AsyncWrite + Unpin,
+    mut requests: mpsc::Receiver<Request>,
+    sent: mpsc::UnboundedSender<Pending>,
+) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    while let Some(first) = requests.recv().await {
+        let mut next = Some(first);
+        while let Some(request) = next {
+            bytes.extend_from_slice(&request.bytes);
+            sent.send(request.pending).map_err(|_| io::ErrorKind::ConnectionReset)?;
+            next = if bytes.len() < WRITE { requests.try_recv().ok() } else { None };
+        }
+        writer.write_all(&bytes).await?;
+        writer.flush().await?;
+        bytes.clear();
+    }
+    Ok(())
+}
+
+/// Ends with the connection; then nobody is told any more, which is heard by all who wait.
+async fn read(mut reader: impl AsyncRead + Unpin, mut pending: mpsc::UnboundedReceiver<Pending>) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    let mut answers: Vec<Value> = Vec::new();
+    let mut asked: Option<Pending> = None;
+    loop {
+        let mut at = 0;
+        while let Some(length) = length(&bytes[at..])? {
+            let mut part = Part { bytes: &bytes[at..at + length], at: 0 };
+            answers.push(part.value()?);
+            at += length;
+            // What is answered was asked for before it was written.
+            let now = match asked.take() {
+                Some(asked) => asked,
+                None => pending.try_recv().map_err(|_| broken("an answer that nobody asked for"))?,
+            };
+            if answers.len() < now.count {
+                asked = Some(now);
+            } else {
+                // Whoever asked may have given up.
+                drop(now.tell.send(std::mem::take(&mut answers)));
+            }
+        }
+        bytes.drain(..at);
+        bytes.reserve(READ);
+        if reader.read_buf(&mut bytes).await? == 0 {
+            return Ok(());
+        }
+    }
+}
+
+fn broken(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+/// How long the first answer is; `None`: the rest of it is on its way.
+fn length(bytes: &[u8]) -> io::Result<Option<usize>> {
+    let mut part = Part { bytes, at: 0 };
+    let mut left: usize = 1;
+    while left > 0 {
+        let Some(line) = part.line() else { return Ok(None) };
+        left -= 1;
+        match line.first() {
+            Some(b'*') => {
+                left = left.checked_add(size(line)?.unwrap_or(0)).ok_or_else(|| broken("a list without end"))?
+            }
+            Some(b'$') => {
+                let size = size(line)?.map_or(0, |size| size + 2);
+                part.at = part.at.checked_add(size).ok_or_else(|| broken("a text without end"))?;
+            }
+            Some(b'+' | b'-' | b':') => {}
+            _ => return Err(broken("no answer of this protocol")),
+        }
+    }
+    Ok((part.at <= bytes.len()).then_some(part.at))
+}
+
+/// The number behind a line's sign; `None` for what is not there.
+fn size(line: &[u8]) -> io::Result<Option<usize>> {
+    match usize::try_from(number(line)?) {
+        Ok(size) if size > MOST => Err(broken("an answer without end")),
+        size => Ok(size.ok()),
+    }
+}
+
+fn number(line: &[u8]) -> io::Result<i64> {
+    let text = std::str::from_utf8(&line[1..]).ok();
+    text.and_then(|text| text.parse().ok()).ok_or_else(|| broken("no number"))
+}
+
+/// A part of what has come.
+struct Part<'b> {
+    bytes: &'b [u8],
+    at: usize,
+}
+
+impl<'b> Part<'b> {
+    /// The next line, without its end; `None` if it is not all there.
+    fn line(&mut self) -> Option<&'b [u8]> {
+        let rest = self.bytes.get(self.at..)?;
+        let end = rest.iter().position(|byte| *byte == b'\r').filter(|end| end + 1 < rest.len())?;
+        self.at += end + 2;
+        Some(&rest[..end])
+    }
+
+    fn value(&mut self) -> io::Result<Value> {
+        self.nested(DEPTH)
+    }
+
+    fn nested(&mut self, depth: usize) -> io::Result<Value> {
+        let short = || broken("an answer that is cut off");
+        let begins = self.at;
+        let line = self.line().ok_or_else(short)?;
+        match line.first() {
+            Some(b'*') => {
+                let Some(count) = size(line)? else { return Ok(Value::Nil) };
+                let depth = depth.checked_sub(1).ok_or_else(|| broken("lists too deep"))?;
+                let mut all = Vec::with_capacity(count);
+                for _ in 0..count {
+                    all.push(self.nested(depth)?);
+                }
+                Ok(Value::Array(all))
+            }
+            Some(b'$') => {
+                let Some(size) = size(line)? else { return Ok(Value::Nil) };
+                let text = self.bytes.get(self.at..self.at + size).ok_or_else(short)?;
+                self.at += size + 2;
+                Ok(Value::BulkString(text.to_vec()))
+            }
+            Some(b':') => number(line).map(Value::Int),
+            Some(b'+') if line == b"+OK" => Ok(Value::Okay),
+            Some(b'+') => Ok(Value::SimpleString(String::from_utf8_lossy(&line[1..]).into_owned())),
+            // The driver knows the servers' errors.
+            _ => {
+                redis::parse_redis_value(&self.bytes[begins..self.at]).map_err(|_| broken("no answer of this protocol"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::duplex;
+
+    const ALL: &[u8] = b"+OK\r\n+PONG\r\n:-7\r\n$5\r\nab\r\nc\r\n$0\r\n\r\n$-1\r\n*-1\r\n*0\r\n*3\r\n:1\r\n*1\r\n$1\r\nx\r\n$-1\r\n-NOSCRIPT no\r\n";
+
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    fn expected() -> Vec<Value> {
+        let list = Value::Array(vec![Value::Int(1), Value::Array(vec![text("x")]), Value::Nil]);
+        let texts = [text("ab\r\nc"), text(""), Value::Nil, Value::Nil, Value::Array(Vec::new()), list];
+        [Value::Okay, Value::SimpleString("PONG".to_owned()), Value::Int(-7)].into_iter().chain(texts).collect()
+    }
+
+    #[tokio::test]
+    async fn answers_are_taken_apart_wherever_they_are_cut() {
+        for cut in 0..ALL.len() {
+            let (mine, theirs) = duplex(1 << 16);
+            let (reader, writer) = tokio::io::split(mine);
+            let wire = Wire::new(reader, writer);
+            let (mut theirs_in, mut theirs_out) = tokio::io::split(theirs);
+            let ask =
+                tokio::spawn(async move { (wire.ask(b"ping".to_vec(), 10).await, wire.ask(b"x".to_vec(), 1).await) });
+            let mut asked = [0; 4];
+            theirs_in.read_exact(&mut asked).await.unwrap();
+            theirs_out.write_all(&ALL[..cut]).await.unwrap();
+            tokio::task::yield_now().await;
+            theirs_out.write_all(&ALL[cut..]).await.unwrap();
+            theirs_in.read_exact(&mut asked[..1]).await.unwrap();
+            // The second is never answered: its connection is lost.
+            drop((theirs_in, theirs_out));
+            let (first, second) = ask.await.unwrap();
+            let mut first = first.unwrap();
+            let error = first.pop().unwrap().extract_error().unwrap_err();
+            assert!(crate::error::is_unknown_script(&error), "{error}");
+            assert_eq!(first, expected(), "cut at {cut}");
+            assert!(second.unwrap_err().is_io_error());
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer_ends_the_connection() {
+        for bad in [&b"HTTP/1.1 200\r\n"[..], b"*x\r\n", b"$1x\r\n", b":\xff\r\n", b"$9223372036854775807\r\n", b"\r\n"]
+        {
+            let read = length(bad).and_then(|length| match length {
+                None => Err(broken("unfinished")),
+                Some(length) => Part { bytes: &bad[..length], at: 0 }.value(),
+            });
+            assert!(read.is_err(), "{:?}: {read:?}", String::from_utf8_lossy(bad));
+        }
+        let deep = b"*1\r\n".repeat(DEPTH + 1);
+        assert_eq!(length(&deep).unwrap(), None);
+        let deep = [&deep[..], b":1\r\n"].concat();
+        assert!(Part { bytes: &deep, at: 0 }.value().is_err());
+    }
+}
