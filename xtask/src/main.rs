@@ -54,8 +54,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// The repository this program was built from.
+/// The repository this program is run in. Cargo says which: a build folder may have come from another checkout.
 fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let here = Path::new(&here);
     here.parent().unwrap_or(here).to_path_buf()
 }
