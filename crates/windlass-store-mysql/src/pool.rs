@@ -8,6 +8,7 @@ use mysql_async::prelude::Queryable as _;
 use mysql_async::{Conn, Error, Row};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
+use tokio::time::error::Elapsed;
 use windlass_core::port::PortError;
 
 use crate::cell::Answers;
@@ -116,6 +117,22 @@ impl Pool {
         self.run(&script).await?.next()
     }
 
+    /// Asks one thing whose rows are read as they come, while the server makes the next.
+    pub(crate) async fn read<T: Send>(
+        &self,
+        sql: &str,
+        read: impl Fn(&Row) -> Result<T, PortError> + Send + Sync,
+    ) -> Result<Vec<T>, PortError> {
+        let mut races = 0;
+        loop {
+            let mut lent = self.lend().await?;
+            let done = lent.read(sql, &read).await;
+            if let Some(done) = lent.settle(done, &mut races).await {
+                return done;
+            }
+        }
+    }
+
     /// Lets go of every connection that is not in use.
     pub(crate) fn close(&self) {
         self.idle().clear();
@@ -134,26 +151,48 @@ impl Lent<'_> {
     pub(crate) async fn run(&mut self, script: &Script) -> Result<Answers, Failure> {
         let mut answers = Vec::new();
         for trip in script.trips() {
-            let Some(conn) = self.conn.as_mut() else {
-                return Err(PortError::Unavailable("the connection was lost".to_owned()).into());
-            };
-            match tokio::time::timeout(self.pool.answer, travel(conn, trip, &mut answers)).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => {
-                    if error.is_fatal() {
-                        self.conn = None;
-                    }
-                    return Err(error.into());
-                }
-                // No answer for too long is no answer, and the connection is not used again.
-                Err(_) => {
-                    self.conn = None;
-                    let why = format!("MySQL has not answered for {} ms", self.pool.answer.as_millis());
-                    return Err(PortError::Unavailable(why).into());
-                }
-            }
+            let (conn, answer) = self.conn()?;
+            let done = tokio::time::timeout(answer, travel(conn, trip, &mut answers)).await;
+            self.answered(done)?;
         }
         Ok(Answers::of(answers))
+    }
+
+    async fn read<T: Send>(
+        &mut self,
+        sql: &str,
+        read: &(impl Fn(&Row) -> Result<T, PortError> + Send + Sync),
+    ) -> Result<Vec<T>, Failure> {
+        let (conn, answer) = self.conn()?;
+        let rows = async { conn.query_iter(sql).await?.map(|row| read(&row)).await };
+        let done = tokio::time::timeout(answer, rows).await;
+        let rows = self.answered(done)?;
+        Ok(rows.into_iter().collect::<Result<_, _>>()?)
+    }
+
+    fn conn(&mut self) -> Result<(&mut Conn, Duration), Failure> {
+        match &mut self.conn {
+            Some(conn) => Ok((conn, self.pool.answer)),
+            None => Err(PortError::Unavailable("the connection was lost".to_owned()).into()),
+        }
+    }
+
+    fn answered<T>(&mut self, done: Result<Result<T, Error>, Elapsed>) -> Result<T, Failure> {
+        match done {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(error)) => {
+                if error.is_fatal() {
+                    self.conn = None;
+                }
+                Err(error.into())
+            }
+            // No answer for too long is no answer, and the connection is not used again.
+            Err(_) => {
+                self.conn = None;
+                let why = format!("MySQL has not answered for {} ms", self.pool.answer.as_millis());
+                Err(PortError::Unavailable(why).into())
+            }
+        }
     }
 
     /// Ends the script with a commit and sends it.
