@@ -25,10 +25,22 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// A connection that nobody used for so long is asked whether it is still there: the server may have closed it.
 const IDLE: Duration = Duration::from_secs(1);
 
+/// Beyond so many bytes the server makes room for what it is sent and keeps it: then it gathers what it answers in there too, and
+/// nothing comes before all of it is made.
+const WIDE: usize = 16 * 1024;
+
+/// A connection that nobody uses.
+struct Idle {
+    conn: Conn,
+    since: Instant,
+    /// It was sent something large once.
+    wide: bool,
+}
+
 pub(crate) struct Pool {
     target: Target,
     room: Semaphore,
-    idle: Mutex<Vec<(Conn, Instant)>>,
+    idle: Mutex<Vec<Idle>>,
     away: tokio::sync::Mutex<Option<Away>>,
     answer: Duration,
 }
@@ -46,36 +58,56 @@ impl Pool {
         Pool { target, room, idle: Mutex::default(), away: tokio::sync::Mutex::new(None), answer }
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<(Conn, Instant)>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
         self.idle.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Keeps a connection for whoever comes next. Those that nobody has needed for long end with a word, before the server ends
     /// them with an entry in its log.
-    fn keep(&self, conn: Conn) {
+    fn keep(&self, conn: Conn, wide: bool) {
         let (now, long) = (Instant::now(), SILENT / 2);
         let mut idle = self.idle();
         // The last that was given back is the first to be lent: those at the front were used longest ago.
-        let unused = idle.partition_point(|(_, since)| now.duration_since(*since) > long);
+        let unused = idle.partition_point(|idle| now.duration_since(idle.since) > long);
         let unused: Vec<_> = idle.drain(..unused).collect();
-        idle.push((conn, now));
+        idle.push(Idle { conn, since: now, wide });
         drop(idle);
         drop(unused);
     }
 
     /// A connection that nobody else uses until it is given back.
     pub(crate) async fn lend(&self) -> Result<Lent<'_>, PortError> {
+        // A narrow one is left for whoever reads many rows.
+        self.lend_some(|idle| match idle.iter().rposition(|idle| idle.wide) {
+            Some(at) => Some(idle.remove(at)),
+            None => idle.pop(),
+        })
+        .await
+    }
+
+    /// One over which rows come as they are made, as long as there may be one more.
+    async fn lend_narrow(&self) -> Result<Lent<'_>, PortError> {
+        self.lend_some(|idle| match idle.iter().rposition(|idle| !idle.wide) {
+            Some(at) => Some(idle.remove(at)),
+            None if idle.len() <= self.room.available_permits() => None,
+            None => idle.pop(),
+        })
+        .await
+    }
+
+    /// A connection that nobody uses, picked, or a new one.
+    async fn lend_some(&self, pick: impl Fn(&mut Vec<Idle>) -> Option<Idle>) -> Result<Lent<'_>, PortError> {
         let closed = |_| PortError::Unavailable("the store is closed".to_owned());
         let permit = self.room.acquire().await.map_err(closed)?;
         loop {
-            let kept = self.idle().pop();
-            let Some((mut conn, since)) = kept else { break };
+            let picked = pick(&mut self.idle());
+            let Some(Idle { mut conn, since, wide }) = picked else { break };
             if since.elapsed() < IDLE || matches!(tokio::time::timeout(self.answer, conn.ping()).await, Ok(Ok(()))) {
-                return Ok(Lent { pool: self, conn: Some(conn), _permit: permit });
+                return Ok(Lent { pool: self, conn: Some(conn), wide, _permit: permit });
             }
         }
         let conn = self.connected().await?;
-        Ok(Lent { pool: self, conn: Some(conn), _permit: permit })
+        Ok(Lent { pool: self, conn: Some(conn), wide: false, _permit: permit })
     }
 
     async fn connected(&self) -> Result<Conn, PortError> {
@@ -125,7 +157,7 @@ impl Pool {
     ) -> Result<Vec<T>, PortError> {
         let mut races = 0;
         loop {
-            let mut lent = self.lend().await?;
+            let mut lent = self.lend_narrow().await?;
             let done = lent.read(sql, &read).await;
             if let Some(done) = lent.settle(done, &mut races).await {
                 return done;
@@ -143,6 +175,7 @@ impl Pool {
 pub(crate) struct Lent<'p> {
     pool: &'p Pool,
     conn: Option<Conn>,
+    wide: bool,
     _permit: SemaphorePermit<'p>,
 }
 
@@ -151,6 +184,7 @@ impl Lent<'_> {
     pub(crate) async fn run(&mut self, script: &Script) -> Result<Answers, Failure> {
         let mut answers = Vec::new();
         for trip in script.trips() {
+            self.wide |= trip.sql.len() > WIDE;
             let (conn, answer) = self.conn()?;
             let done = tokio::time::timeout(answer, travel(conn, trip, &mut answers)).await;
             self.answered(done)?;
@@ -212,7 +246,7 @@ impl Lent<'_> {
             }
         }
         if let Some(conn) = self.conn.take() {
-            self.pool.keep(conn);
+            self.pool.keep(conn, self.wide);
         }
         match done {
             Err(Failure::Again(why)) if *races < RACES_MAX => {
