@@ -87,7 +87,7 @@ impl Triggers for MySql {
         self.run(async move |inner| {
             let names = listed(ids.iter().map(TriggerId::as_str));
             let sql = format!("SELECT {} FROM triggers t WHERE t.id IN ({names})", row::TRIGGER);
-            let found = row::triggers(&inner.pool.ask(&sql).await?)?.into_iter();
+            let found = inner.pool.read(&sql, row::alone).await?.into_iter();
             let found: HashMap<TriggerId, Trigger> = found.map(|trigger| (trigger.id.clone(), trigger)).collect();
             Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
         })
@@ -129,7 +129,7 @@ impl Triggers for MySql {
                 row::TRIGGER,
                 literal(upto)
             );
-            row::triggers(&inner.pool.ask(&sql).await?)
+            inner.pool.read(&sql, row::alone).await
         })
         .await
     }
@@ -248,7 +248,7 @@ async fn list(inner: &Inner, filter: &TriggerFilter, after: &str, limit: u32) ->
         such.join(" AND "),
         with_one_more(limit)
     );
-    let found = row::triggers(&inner.pool.ask(&sql).await?)?;
+    let found = inner.pool.read(&sql, row::alone).await?;
     let short = found.len() <= limit as usize;
     let listed = page(found, limit, |last: &Trigger| Cursor(format!("trigger.{}", last.id)));
     Ok(match upto {

@@ -22,7 +22,7 @@ use crate::Inner;
 use crate::cell::{Answers, Cells, one};
 use crate::error::Failure;
 use crate::pool::Lent;
-use crate::text::{Script, list};
+use crate::text::{Script, list, literal};
 
 pub(crate) use ring::Ring;
 use ring::Walk;
@@ -44,6 +44,8 @@ pub(super) struct Claim {
     running: HashMap<String, u64>,
     /// Rules of tenants, as far as they were looked at.
     own: HashMap<String, Rule>,
+    /// Something has run out.
+    pub(super) ran_out: bool,
     /// What is delivered again.
     again: Vec<Job>,
     /// What has waited for its time, by its number.
@@ -110,13 +112,15 @@ impl Claim {
             tenant_rules: false,
             running: HashMap::new(),
             own: HashMap::new(),
+            ran_out: false,
             again: Vec::new(),
             due: Vec::new(),
         }
     }
 
-    /// Asks what holds of the queues, and for what ran out in them.
-    pub(super) fn ask_rules(&self, script: &mut Script, now: &str) {
+    /// Asks what holds of the queues, whether something ran out in them, and whose turn it is. All of it without locks, and before
+    /// this transaction writes: the server passes over entries that are gone quickly only where nobody who reads has written.
+    pub(super) fn ask(&mut self, script: &mut Script, now: &str) {
         script.ask(
             "SELECT EXISTS (SELECT 1 FROM job_rule WHERE running IS NOT NULL), EXISTS (SELECT 1 FROM job_rule WHERE scope = 'tenant')",
         );
@@ -125,32 +129,50 @@ impl Claim {
         }
         let scopes: Vec<Scope> = self.queues.iter().map(|queue| Scope::Queue(queue.name.clone())).collect();
         rule::ask(script, scopes.iter().chain([&Scope::EachTenant]), "TRUE");
-        let queues = list(self.queues.iter().map(|queue| queue.name.as_str()));
-        // Locked without waiting: the end of a range would be somebody else's.
-        for (columns, live, most) in [(row::JOB, 3, EXPIRED_MAX), ("t.seq", 2, DUE_MAX)] {
-            script.ask(&format!(
-                "SELECT {columns} FROM async_tasks t FORCE INDEX (async_tasks_wake) WHERE t.live = {live} AND t.queue IN ({queues}) \
-                 AND t.wake_at <= {now} LIMIT {most} FOR UPDATE SKIP LOCKED"
-            ));
-        }
+        let out = |live| format!("EXISTS (SELECT 1 {})", self.out(live, now));
+        script.ask(&format!("SELECT {} OR {}", out(3), out(2)));
+        self.ask_tenants(script);
     }
 
-    /// Reads it; answers what ran out.
-    pub(super) fn read_rules(&mut self, answers: &mut Answers) -> Result<Vec<Job>, PortError> {
+    /// What ran out: leases, or the time that jobs wait for.
+    fn out(&self, live: u8, now: &str) -> String {
+        let queues = list(self.queues.iter().map(|queue| queue.name.as_str()));
+        format!(
+            "FROM async_tasks t FORCE INDEX (async_tasks_wake) WHERE t.live = {live} AND t.queue IN ({queues}) AND t.wake_at <= {now}"
+        )
+    }
+
+    /// Reads it.
+    pub(super) fn read(&mut self, answers: &mut Answers) -> Result<(), PortError> {
         let flags = answers.next()?;
         let cells = &mut one(&flags)?;
         (self.bounded, self.tenant_rules) = (cells.flag()?, cells.flag()?);
         if self.queues.is_empty() {
-            return Ok(Vec::new());
+            return Ok(());
         }
         self.rules = rule::read(&answers.next()?)?;
         for queue in &mut self.queues {
             let own = self.rules.iter().find(|rule| matches!(&rule.scope, Scope::Queue(name) if *name == queue.name));
             queue.held = own.is_some_and(|rule| rule.held.is_some());
         }
-        let expired = answers.next()?.iter().map(|row| row::job(&mut Cells::of(row))).collect();
+        self.ran_out = one(&answers.next()?)?.flag()?;
+        self.read_tenants(answers)
+    }
+
+    /// Locks what ran out, without waiting: the end of a range would be somebody else's. Answers whose lease it was.
+    pub(super) async fn lock_out(&mut self, tx: &mut Lent<'_>, now: Ms) -> Result<Vec<Job>, Failure> {
+        if !self.ran_out {
+            return Ok(Vec::new());
+        }
+        let now = literal(now);
+        let mut script = Script::default();
+        for (columns, live, most) in [(row::JOB, 3, EXPIRED_MAX), ("t.seq", 2, DUE_MAX)] {
+            script.ask(&format!("SELECT {columns} {} LIMIT {most} FOR UPDATE SKIP LOCKED", self.out(live, &now)));
+        }
+        let mut answers = tx.run(&script).await?;
+        let expired = answers.next()?.iter().map(|row| row::job(&mut Cells::of(row))).collect::<Result<_, _>>()?;
         self.due = answers.next()?.iter().map(|row| Cells::of(row).parse()).collect::<Result<_, _>>()?;
-        expired
+        Ok(expired)
     }
 
     fn queue_limit(&self, queue: &QueueName) -> Option<u32> {
@@ -178,11 +200,20 @@ impl Claim {
         }
     }
 
-    /// Claims, after `script` was sent.
-    pub(super) async fn run(&mut self, tx: &mut Lent<'_>, mut script: Script, now: Ms) -> Result<(), Failure> {
+    /// Claims after `script` was sent, which may have changed whose turn it is and what a limit leaves.
+    pub(super) async fn run_after(
+        &mut self,
+        tx: &mut Lent<'_>,
+        mut script: Script,
+        inner: &Inner,
+        now: Ms,
+    ) -> Result<(), Failure> {
         if !self.queues.iter().any(Queue::wants) {
             tx.run(&script).await?;
             return Ok(());
+        }
+        for queue in &mut self.queues {
+            (queue.walk, queue.open) = (Walk::after(inner.ring.after(&queue.name)), Vec::new());
         }
         let tenants: Vec<Scope> = self.again.iter().filter_map(|job| job.tenant.clone()).map(Scope::Tenant).collect();
         rule::ask(&mut script, &tenants, "TRUE");
@@ -199,6 +230,11 @@ impl Claim {
         self.read_running(&mut answers)?;
         self.deliver_again();
         self.read_tenants(&mut answers)?;
+        self.run(tx, now).await
+    }
+
+    /// Claims.
+    pub(super) async fn run(&mut self, tx: &mut Lent<'_>, now: Ms) -> Result<(), Failure> {
         loop {
             self.count_alone(tx).await?;
             self.take_turns(tx, now).await?;

@@ -1,5 +1,5 @@
-//! Turns of many workers as one transaction: what they settle and keep is locked, judged by the core and written; then
-//! queues are claimed from (`claim`); what was claimed is written with the COMMIT.
+//! Turns of many workers as one transaction: what they settle and keep is locked and judged by the core, queues are claimed
+//! from (`claim`), and all of it is written with the COMMIT.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -85,26 +85,30 @@ async fn attempt(tx: &mut Lent<'_>, inner: &Inner, turns: &[&Turn]) -> Result<Ve
     let mut claim = Claim::of(turns, inner);
     let mut script = Script::begin();
     judge::lock(&mut script, own.iter().copied());
-    claim.ask_rules(&mut script, inner.clock.now());
+    claim.ask(&mut script, inner.clock.now());
     inner.clock.ask(&mut script);
     let mut answers = tx.run(&script).await?;
     let own = answers.next()?.iter().map(|row| row::job(&mut Cells::of(row))).collect::<Result<Vec<_>, _>>()?;
-    let expired = claim.read_rules(&mut answers)?;
-    let mut locked = Locked::new(own.into_iter().chain(expired), answers.now()?);
+    claim.read(&mut answers)?;
+    let now = answers.now()?;
+    let expired = claim.lock_out(tx, now).await?;
+    let mut locked = Locked::new(own.into_iter().chain(expired), now);
     let mut done: Vec<Turned> = turns.iter().map(|turn| locked.turn(turn)).collect();
     claim.judge_expired(&mut locked);
 
-    // What waits again may be claimed at once, so it is written first.
     let mut script = Script::default();
-    row::update(&mut script, locked.changed(), locked.now())?;
-    claim.run(tx, script, locked.now()).await?;
-
-    let mut script = Script::default();
-    let given = write_claimed(&mut script, turns, &claim, locked.now())?;
-    claim.write_askers(&mut script, inner, locked.now());
+    row::update(&mut script, locked.changed(), now)?;
+    if claim.bounded || claim.ran_out || locked.waits() {
+        // What waits again may be claimed at once, and what has ended may make room: that is written first.
+        claim.run_after(tx, std::mem::take(&mut script), inner, now).await?;
+    } else {
+        claim.run(tx, now).await?;
+    }
+    let given = write_claimed(&mut script, turns, &claim, now)?;
+    claim.write_askers(&mut script, inner, now);
     let short = done.iter().zip(turns).enumerate().any(|(n, (_, turn))| given[n].len() < wanted_of(turn));
     if short {
-        claim.ask_next(&mut script, locked.now());
+        claim.ask_next(&mut script, now);
     }
     let ended = locked.ended();
     feed::write(&mut script, &inner.feed, &ended);

@@ -69,7 +69,10 @@ fn plans(statuses: &[PlanStatus], after: Option<&Cursor>, limit: u32) -> Result<
         )
     });
     let walks: Vec<String> = walks.collect();
-    Ok(format!("{} ORDER BY created_at DESC, plan_id LIMIT {limit}", walks.join(" UNION ALL ")))
+    Ok(match &walks[..] {
+        [walk] => walk.clone(),
+        walks => format!("{} ORDER BY created_at DESC, plan_id LIMIT {limit}", walks.join(" UNION ALL ")),
+    })
 }
 
 fn tasks(clock: &Clock, filter: &Filter, after: Option<&Cursor>, limit: u32) -> Result<String, PortError> {
@@ -111,5 +114,8 @@ fn tasks(clock: &Clock, filter: &Filter, after: Option<&Cursor>, limit: u32) -> 
             wanted.iter().map(|status| walk("task_by_status", format!("t.status = {}", literal(*status)))).collect()
         }
     };
-    Ok(format!("{} ORDER BY created_at DESC, plan_id, position LIMIT {limit}", walks.join(" UNION ALL ")))
+    Ok(match &walks[..] {
+        [walk] => walk.clone(),
+        walks => format!("{} ORDER BY created_at DESC, plan_id, position LIMIT {limit}", walks.join(" UNION ALL ")),
+    })
 }

@@ -4,10 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 
 use mysql_async::Row;
 use windlass_core::id::{InstanceId, PlanId, TaskId};
-use windlass_core::plan::PlanStatus;
+use windlass_core::plan::{Plan, PlanStatus};
 use windlass_core::port::state::{Beat, TaskRow};
 use windlass_core::port::{Each, PortError, Refusal};
 use windlass_core::step::may_take;
+use windlass_core::time::Ms;
 
 use super::commit::{leases_in, lock_tasks};
 use super::row;
@@ -26,51 +27,112 @@ type Taken = Vec<Result<TaskRow, Refusal>>;
 
 /// What is ready: in the plan that is named, or in those that have something, the oldest first.
 pub(super) async fn ready(inner: &Inner, instance: &InstanceId, plan: Option<&PlanId>, limit: u32) -> Each<TaskRow> {
-    let plans = match plan {
-        Some(plan) => vec![plan.to_string()],
-        None => waiting(inner).await?,
-    };
-    let mut taken: Taken = Vec::new();
-    // Without a plan too the instance learns that it has no lease.
-    let mut rest = plans.as_slice();
-    loop {
-        let (some, later) = rest.split_at(rest.len().min(PLANS_MAX));
-        let left = u64::from(limit).saturating_sub(taken.len() as u64);
-        let mut races = 0;
-        let part = loop {
-            let mut tx = inner.pool.lend().await?;
-            let done = attempt_ready(&mut tx, inner, instance, some, left).await;
-            if let Some(done) = tx.settle(done, &mut races).await {
-                break done?;
+    if let Some(plan) = plan {
+        let taken = hand_out(inner, instance, &[plan.to_string()], u64::from(limit), Locked::WaitedFor).await?;
+        return Ok(or_no_lease(instance, taken.map(|taken| taken.tasks)));
+    }
+    let Some(mut plans) = waiting(inner, instance).await? else { return Ok(or_no_lease(instance, None)) };
+    // Where somebody else hands out there is little left. What is passed over is waited for only if there is nothing else.
+    for locked in [Locked::PassedOver, Locked::WaitedFor] {
+        let (mut tasks, mut passed) = (Vec::new(), Vec::new());
+        for some in plans.chunks(PLANS_MAX) {
+            let left = u64::from(limit).saturating_sub(tasks.len() as u64);
+            if left == 0 {
+                break;
             }
-        };
-        let Some(part) = part else { return Ok(vec![Err(Refusal::NoLease(instance.clone()))]) };
-        taken.extend(part.into_iter().map(Ok));
-        rest = later;
-        if rest.is_empty() || taken.len() as u64 >= u64::from(limit) {
-            return Ok(taken);
+            let Some(taken) = hand_out(inner, instance, some, left, locked).await? else {
+                return Ok(or_no_lease(instance, None));
+            };
+            tasks.extend(taken.tasks);
+            passed.extend(taken.passed);
         }
+        if !tasks.is_empty() || passed.is_empty() {
+            return Ok(or_no_lease(instance, Some(tasks)));
+        }
+        plans = passed;
+    }
+    Ok(Vec::new())
+}
+
+fn or_no_lease(instance: &InstanceId, tasks: Option<Vec<TaskRow>>) -> Taken {
+    match tasks {
+        Some(tasks) => tasks.into_iter().map(Ok).collect(),
+        None => vec![Err(Refusal::NoLease(instance.clone()))],
     }
 }
 
 /// Plans that may have something for somebody: a ready task and a slot for it, or one whose owner is gone. The oldest first: it has
-/// waited longest.
-async fn waiting(inner: &Inner) -> Result<Vec<String>, PortError> {
+/// waited longest. `None` without a lease.
+async fn waiting(inner: &Inner, instance: &InstanceId) -> Result<Option<Vec<String>>, PortError> {
     let now = inner.clock.now();
-    let sql = format!(
-        "SELECT p.plan_id FROM plan_state_projection p JOIN instance i ON i.instance_id = p.conductor AND i.lease_until > {now} \
-         WHERE p.status = 'RUNNING' AND ( \
-           (EXISTS (SELECT 1 FROM task_state_projection t FORCE INDEX (task_ready) \
-              WHERE t.plan_id = p.plan_id AND t.readiness IN (1, 2, 3) AND t.ready_at <= {now}) \
-            AND (SELECT COUNT(*) FROM task_state_projection s FORCE INDEX (task_slot) \
-              WHERE s.plan_id = p.plan_id AND s.owner IS NOT NULL) < p.max_concurrency) \
-           OR EXISTS (SELECT 1 FROM task_state_projection t FORCE INDEX (task_ready) \
-              LEFT JOIN instance o ON o.instance_id = t.owner AND o.lease_until > {now} \
-              WHERE t.plan_id = p.plan_id AND t.readiness IN (1, 2) AND t.ready_at <= {now} AND t.owner IS NOT NULL \
-                AND o.instance_id IS NULL)) \
-         ORDER BY p.created_at, p.plan_id DESC"
-    );
-    inner.pool.ask(&sql).await?.iter().map(|row| Cells::of(row).text().map(str::to_owned)).collect()
+    let mut script = Script::default();
+    script.ask(&format!(
+        "SELECT EXISTS (SELECT 1 FROM instance WHERE instance_id = {} AND lease_until > {now})",
+        literal(instance.as_str())
+    ));
+    // Not EXISTS: the server would read all tasks that there are, once, instead of some for each plan that runs.
+    let ready = |readiness: u8| {
+        format!(
+            "(SELECT 1 FROM task_state_projection t FORCE INDEX (task_ready) WHERE t.plan_id = p.plan_id \
+             AND t.readiness = {readiness} AND t.ready_at <= {now} AND t.owner IS NULL LIMIT 1) = 1"
+        )
+    };
+    let left = |readiness: u8| {
+        format!(
+            "(SELECT 1 FROM task_state_projection t FORCE INDEX (task_ready) \
+             LEFT JOIN instance o ON o.instance_id = t.owner AND o.lease_until > {now} WHERE t.plan_id = p.plan_id \
+             AND t.readiness = {readiness} AND t.ready_at <= {now} AND t.owner IS NOT NULL AND o.instance_id IS NULL LIMIT 1) = 1"
+        )
+    };
+    script.ask(&format!(
+        "SELECT p.plan_id FROM plan_state_projection p FORCE INDEX (plan_by_status) \
+         STRAIGHT_JOIN instance i ON i.instance_id = p.conductor AND i.lease_until > {now} \
+         WHERE p.status = 'RUNNING' AND ((({} OR {}) AND (SELECT COUNT(*) FROM task_state_projection s FORCE INDEX (task_slot) \
+           WHERE s.plan_id = p.plan_id AND s.owner IS NOT NULL) < p.max_concurrency) OR {} OR {}) \
+         ORDER BY p.created_at, p.plan_id DESC",
+        ready(3),
+        ready(1),
+        left(2),
+        left(1)
+    ));
+    let mut answers = inner.pool.run(&script).await?;
+    if !one(&answers.next()?)?.flag()? {
+        return Ok(None);
+    }
+    let plans = answers.next()?.iter().map(|row| Cells::of(row).text().map(str::to_owned)).collect::<Result<_, _>>()?;
+    Ok(Some(plans))
+}
+
+/// What becomes of plans that somebody else has locked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Locked {
+    WaitedFor,
+    PassedOver,
+}
+
+/// What was handed out.
+struct HandedOut {
+    tasks: Vec<TaskRow>,
+    /// Plans that somebody else has locked.
+    passed: Vec<String>,
+}
+
+/// `None` without a lease.
+async fn hand_out(
+    inner: &Inner,
+    instance: &InstanceId,
+    plans: &[String],
+    limit: u64,
+    locked: Locked,
+) -> Result<Option<HandedOut>, PortError> {
+    let mut races = 0;
+    loop {
+        let mut tx = inner.pool.lend().await?;
+        let done = attempt_ready(&mut tx, inner, instance, plans, limit, locked).await;
+        if let Some(done) = tx.settle(done, &mut races).await {
+            return done;
+        }
+    }
 }
 
 /// Locks plans, so that their slots are counted by one at a time, and hands out in their order. `None` without a lease.
@@ -80,31 +142,18 @@ async fn attempt_ready(
     instance: &InstanceId,
     plans: &[String],
     limit: u64,
-) -> Result<Option<Vec<TaskRow>>, Failure> {
+    locked: Locked,
+) -> Result<Option<HandedOut>, Failure> {
     let mut script = Script::begin();
     let sorted: BTreeSet<&String> = plans.iter().collect();
     script.ask(&format!(
-        "SELECT {} FROM plan_state_projection p FORCE INDEX (PRIMARY) WHERE p.plan_id IN ({}) ORDER BY p.plan_id FOR UPDATE",
+        "SELECT {} FROM plan_state_projection p FORCE INDEX (PRIMARY) WHERE p.plan_id IN ({}) ORDER BY p.plan_id FOR UPDATE{}",
         row::PLAN,
-        list(sorted)
+        list(sorted),
+        if locked == Locked::PassedOver { " SKIP LOCKED" } else { "" }
     ));
-    let now = inner.clock.now();
     inner.clock.ask(&mut script);
-    script.ask(&format!("SELECT instance_id, lease_until FROM instance WHERE lease_until > {now}"));
-    for plan in plans.iter().map(literal) {
-        script.ask(&format!(
-            "SELECT COUNT(*) FROM task_state_projection FORCE INDEX (task_slot) WHERE plan_id = {plan} AND owner IS NOT NULL"
-        ));
-        for readiness in 1..=3 {
-            script.ask(&format!(
-                "SELECT {} FROM task_state_projection t FORCE INDEX (task_ready) WHERE t.plan_id = {plan} \
-                 AND t.readiness = {readiness} AND t.ready_at <= {now} AND (t.owner IS NULL OR NOT EXISTS (SELECT 1 FROM instance i \
-                   WHERE i.instance_id = t.owner AND i.lease_until > {now})) \
-                 ORDER BY t.ready_at, t.position LIMIT {limit} FOR UPDATE SKIP LOCKED",
-                row::TASK
-            ));
-        }
-    }
+    script.ask(&format!("SELECT instance_id, lease_until FROM instance WHERE lease_until > {}", inner.clock.now()));
     let mut answers = tx.run(&script).await?;
     let known = answers.next()?.iter().map(|plan| row::plan(&mut Cells::of(plan))).collect::<Result<Vec<_>, _>>()?;
     let now = answers.now()?;
@@ -115,12 +164,22 @@ async fn attempt_ready(
         return Ok(None);
     }
     let known: HashMap<String, _> = known.into_iter().map(|row| (row.plan.id.to_string(), row.plan)).collect();
+    let passed = match locked {
+        Locked::PassedOver => plans.iter().filter(|plan| !known.contains_key(*plan)).cloned().collect(),
+        Locked::WaitedFor => Vec::new(),
+    };
+    let conducted = |plan: &&Plan| plan.status == PlanStatus::Running && plan.conductor.as_ref().is_some_and(live);
+    let plans: Vec<&Plan> = plans.iter().filter_map(|plan| known.get(plan)).filter(conducted).collect();
+    // Only of plans that are locked by now: whoever locks tasks hides them from whoever hands out.
+    let mut script = Script::default();
+    for plan in &plans {
+        ask_ready(&mut script, plan, limit, now);
+    }
+    let mut answers = tx.run(&script).await?;
     let mut taken: Vec<TaskRow> = Vec::new();
     for plan in plans {
         let mut used: u64 = one(&answers.next()?)?.parse()?;
-        let ready = [answers.next()?, answers.next()?, answers.next()?];
-        let conducted = known.get(plan).filter(|plan| plan.status == PlanStatus::Running);
-        let Some(plan) = conducted.filter(|plan| plan.conductor.as_ref().is_some_and(live)) else { continue };
+        let ready = [answers.next()?, answers.next()?];
         for task in ready.iter().flatten() {
             let task = row::task(&mut Cells::of(task))?;
             if taken.len() as u64 >= limit {
@@ -136,7 +195,25 @@ async fn attempt_ready(
         }
     }
     tx.commit(own(instance, &mut taken)).await?;
-    Ok(Some(taken))
+    Ok(Some(HandedOut { tasks: taken, passed }))
+}
+
+/// Asks how many slots of a plan are used, and for what is ready in it, in the order in which it is handed out.
+fn ask_ready(script: &mut Script, plan: &Plan, limit: u64, now: Ms) {
+    let (plan, now) = (literal(plan.id.as_str()), literal(now));
+    script.ask(&format!(
+        "SELECT COUNT(*) FROM task_state_projection FORCE INDEX (task_slot) WHERE plan_id = {plan} AND owner IS NOT NULL"
+    ));
+    // What was asked for may or may not have a slot already. What was claimed has one, and the rest has none.
+    for readiness in ["= 1", "IN (2, 3)"] {
+        script.ask(&format!(
+            "SELECT {} FROM task_state_projection t FORCE INDEX (task_ready) WHERE t.plan_id = {plan} \
+             AND t.readiness {readiness} AND t.ready_at <= {now} AND (t.owner IS NULL OR NOT EXISTS (SELECT 1 FROM instance i \
+               WHERE i.instance_id = t.owner AND i.lease_until > {now})) \
+             ORDER BY t.readiness, t.ready_at, t.position LIMIT {limit} FOR UPDATE SKIP LOCKED",
+            row::TASK
+        ));
+    }
 }
 
 /// Makes them this instance's.

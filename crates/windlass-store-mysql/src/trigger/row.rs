@@ -1,5 +1,8 @@
 //! Triggers as rows: what people query by has a column of its own, and nothing is stored twice but what indexes need.
 
+use std::fmt::Display;
+use std::str::FromStr;
+
 use mysql_async::Row;
 use serde::de::DeserializeOwned;
 use windlass_core::fence::Fence;
@@ -16,10 +19,11 @@ use crate::error::corrupt;
 use crate::text::{Script, literal, row};
 use crate::wake::{self, Port};
 
-/// What [`trigger`] reads, of a table `t`.
-pub(super) const TRIGGER: &str = "t.id, t.parent_id, t.tenant_id, t.status, t.trigger_at, t.try_at, t.owner, t.lease_until, t.fence, \
-     t.retry_count, t.held, t.paused, t.schedule, t.target, t.payload, t.misfire, t.recovery, t.overlap, t.max_retries, \
-     t.backoff_first_ms, t.backoff_max_ms, t.error, t.made, t.saved_at, t.ended_at, t.version, t.notes, t.asked";
+/// What [`trigger`] reads, of a table `t`. What is as it mostly is, is not sent: that costs both sides more than to compare it.
+pub(super) const TRIGGER: &str = "t.id, t.parent_id, t.tenant_id, t.status, t.trigger_at, NULLIF(t.try_at, t.trigger_at), t.owner, \
+     t.lease_until, NULLIF(t.fence, 0), NULLIF(t.retry_count, 0), NULLIF(t.held, 0), t.paused, t.schedule, t.target, t.payload, \
+     NULLIF(t.misfire, '\"once\"'), NULLIF(t.recovery, '\"auto\"'), NULLIF(t.overlap, '\"allow\"'), t.max_retries, \
+     t.backoff_first_ms, t.backoff_max_ms, t.error, t.made, t.saved_at, t.ended_at, t.version, NULLIF(t.notes, 0), NULLIF(t.asked, 0)";
 const COLUMNS: &str = "INSERT INTO triggers (id, parent_id, tenant_id, status, trigger_at, try_at, wake_at, owner, lease_until, fence, \
      retry_count, held, paused, schedule, target, payload, misfire, recovery, overlap, max_retries, backoff_first_ms, backoff_max_ms, \
      error, made, saved_at, ended_at, version, notes, asked, waits, completed_at) VALUES ";
@@ -36,9 +40,10 @@ const AGAIN: &str = "ON DUPLICATE KEY UPDATE parent_id = VALUES(parent_id), tena
 pub(super) fn trigger(cells: &mut Cells<'_>) -> Result<Kept, PortError> {
     let (id, parent, tenant) = (cells.parse()?, cells.parse_or_none()?, cells.parse_or_none()?);
     let status = status(cells.text()?)?;
-    let (trigger_at, try_at) = (cells.at()?, cells.at()?);
+    let trigger_at = cells.at()?;
+    let try_at = cells.at_or_none()?.unwrap_or(trigger_at);
     let (owner, lease_until) = (cells.parse_or_none()?, cells.at_or_none()?.unwrap_or(Ms::ZERO));
-    let (fence, retry_count, held) = (Fence(cells.parse()?), cells.parse()?, cells.flag()?);
+    let (fence, retry_count, held) = (Fence(usual(cells)?), usual(cells)?, usual::<u8>(cells)? != 0);
     let paused = cells.json_or_none()?;
     let (schedule, target) = (read(cells.text()?).map_err(|why| corrupt("schedule", why))?, cells.json()?);
     let payload = cells.text_or_none()?.map(Json::parse).transpose().map_err(|why| corrupt("payload", why))?;
@@ -48,22 +53,29 @@ pub(super) fn trigger(cells: &mut Cells<'_>) -> Result<Kept, PortError> {
     let spec = TriggerSpec { schedule, target, payload, tenant, misfire, recovery, overlap, max_retries, backoff };
     let (error, made) = (cells.text_or_none()?.map(str::to_owned), cells.json_or_none()?);
     let (saved_at, ended_at) = (cells.at()?, cells.at_or_none()?);
-    let (version, notes, asked) = (cells.parse()?, cells.parse()?, cells.flag()?);
+    let (version, notes, asked) = (cells.parse()?, usual(cells)?, usual::<u8>(cells)? != 0);
     let run =
         Run { status, trigger_at, try_at, retry_count, held, asked, owner, lease_until, fence, error, made, ended_at };
     Ok(Kept { trigger: Trigger { id, parent, spec, saved_at, paused, run, version }, notes })
 }
 
-/// A policy, which is mostly the default one.
+/// A number; none is not sent.
+fn usual<T: FromStr<Err: Display> + Default>(cells: &mut Cells<'_>) -> Result<T, PortError> {
+    Ok(cells.parse_or_none()?.unwrap_or_default())
+}
+
+/// A policy; the default one is not sent.
 fn policy<T: DeserializeOwned + Default>(cells: &mut Cells<'_>) -> Result<T, PortError> {
-    match cells.text()? {
-        r#""once""# | r#""auto""# | r#""allow""# => Ok(T::default()),
-        text => serde_json::from_str(text).map_err(|why| corrupt("a policy", why)),
-    }
+    Ok(cells.json_or_none()?.unwrap_or_default())
+}
+
+/// A row of nothing else.
+pub(super) fn alone(row: &Row) -> Result<Trigger, PortError> {
+    Ok(trigger(&mut Cells::of(row))?.trigger)
 }
 
 pub(super) fn triggers(rows: &[Row]) -> Result<Vec<Trigger>, PortError> {
-    rows.iter().map(|row| Ok(trigger(&mut Cells::of(row))?.trigger)).collect()
+    rows.iter().map(alone).collect()
 }
 
 fn status(text: &str) -> Result<TriggerStatus, PortError> {
