@@ -28,7 +28,11 @@ impl Target {
         let no = |why: &dyn std::fmt::Display| OpenError::Tls(why.to_string());
         let plain = Client::open(url).map_err(|_| OpenError::BadUrl)?;
         if !matches!(plain.get_connection_info().addr(), ConnectionAddr::TcpTls { .. }) {
-            return Ok(Target { client: plain, tls: None });
+            // Whoever names certificates wants them to be looked at.
+            return match ca_file {
+                Some(_) => Err(no(&"certificates are given, but the URL is not rediss://")),
+                None => Ok(Target { client: plain, tls: None }),
+            };
         }
         let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
