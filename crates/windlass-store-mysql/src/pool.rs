@@ -197,6 +197,7 @@ impl Lent<'_> {
         sql: &str,
         read: &(impl Fn(&Row) -> Result<T, PortError> + Send + Sync),
     ) -> Result<Vec<T>, Failure> {
+        self.wide |= sql.len() > WIDE;
         let (conn, answer) = self.conn()?;
         let rows = async { conn.query_iter(sql).await?.map(|row| read(&row)).await };
         let done = tokio::time::timeout(answer, rows).await;

@@ -9,10 +9,12 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-/// Requests that wait to be written.
+/// Requests that wait to be written, and as many that wait for their answers.
 const WAITING: usize = 4_096;
-/// So much goes out in one write, and the request that passes it.
+/// So many bytes go out in one write, and the request that passes them …
 const WRITE: usize = 64 * 1024;
+/// … or so many requests: fewer than may wait for answers, or those of one write would wait for each other.
+const TOGETHER: usize = 1_024;
 /// Room for one read.
 const READ: usize = 64 * 1024;
 /// No text and no list is larger, whatever a server says.
@@ -53,7 +55,7 @@ impl Wire {
         W: AsyncWrite + Unpin + Send + 'static,
     {
         let (requests, next) = mpsc::channel(WAITING);
-        let (sent, pending) = mpsc::unbounded_channel();
+        let (sent, pending) = mpsc::channel(WAITING);
         let writes = tokio::spawn(async move { drop(write(writer, next, sent).await) });
         let reads = tokio::spawn(async move { drop(read(reader, pending).await) });
         Wire { requests, ends: std::sync::Arc::new(Ends([writes.abort_handle(), reads.abort_handle()])) }
@@ -76,15 +78,16 @@ impl Wire {
 async fn write(
     mut writer: impl AsyncWrite + Unpin,
     mut requests: mpsc::Receiver<Request>,
-    sent: mpsc::UnboundedSender<Pending>,
+    sent: mpsc::Sender<Pending>,
 ) -> io::Result<()> {
     let mut bytes = Vec::new();
     while let Some(first) = requests.recv().await {
-        let mut next = Some(first);
+        let (mut next, mut together) = (Some(first), 0);
         while let Some(request) = next {
             bytes.extend_from_slice(&request.bytes);
-            sent.send(request.pending).map_err(|_| io::ErrorKind::ConnectionReset)?;
-            next = if bytes.len() < WRITE { requests.try_recv().ok() } else { None };
+            sent.send(request.pending).await.map_err(|_| io::ErrorKind::ConnectionReset)?;
+            together += 1;
+            next = if bytes.len() < WRITE && together < TOGETHER { requests.try_recv().ok() } else { None };
         }
         writer.write_all(&bytes).await?;
         writer.flush().await?;
@@ -94,16 +97,17 @@ async fn write(
 }
 
 /// Ends with the connection; then nobody is told any more, which is heard by all who wait.
-async fn read(mut reader: impl AsyncRead + Unpin, mut pending: mpsc::UnboundedReceiver<Pending>) -> io::Result<()> {
+async fn read(mut reader: impl AsyncRead + Unpin, mut pending: mpsc::Receiver<Pending>) -> io::Result<()> {
     let mut bytes = Vec::new();
     let mut answers: Vec<Value> = Vec::new();
     let mut asked: Option<Pending> = None;
+    let mut scan = Scan::default();
     loop {
         let mut at = 0;
-        while let Some(length) = length(&bytes[at..])? {
-            let mut part = Part { bytes: &bytes[at..at + length], at: 0 };
+        while scan.is_whole(&bytes[at..])? {
+            let mut part = Part { bytes: &bytes[at..at + scan.at], at: 0 };
             answers.push(part.value()?);
-            at += length;
+            at += std::mem::take(&mut scan).at;
             // What is answered was asked for before it was written.
             let now = match asked.take() {
                 Some(asked) => asked,
@@ -128,26 +132,37 @@ fn broken(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// How long the first answer is; `None`: the rest of it is on its way.
-fn length(bytes: &[u8]) -> io::Result<Option<usize>> {
-    let mut part = Part { bytes, at: 0 };
-    let mut left: usize = 1;
-    while left > 0 {
-        let Some(line) = part.line() else { return Ok(None) };
-        left -= 1;
-        match line.first() {
-            Some(b'*') => {
-                left = left.checked_add(size(line)?.unwrap_or(0)).ok_or_else(|| broken("a list without end"))?
-            }
-            Some(b'$') => {
-                let size = size(line)?.map_or(0, |size| size + 2);
-                part.at = part.at.checked_add(size).ok_or_else(|| broken("a text without end"))?;
-            }
-            Some(b'+' | b'-' | b':') => {}
-            _ => return Err(broken("no answer of this protocol")),
-        }
+/// How far the next answer has come. What has been looked at once is not looked at again when more of it comes.
+struct Scan {
+    /// Pieces that are missing.
+    left: usize,
+    /// Where the next one begins.
+    at: usize,
+}
+
+impl Default for Scan {
+    fn default() -> Self {
+        Scan { left: 1, at: 0 }
     }
-    Ok((part.at <= bytes.len()).then_some(part.at))
+}
+
+impl Scan {
+    /// Whether all of it is there, which ends at `at` then.
+    fn is_whole(&mut self, bytes: &[u8]) -> io::Result<bool> {
+        while self.left > 0 {
+            let mut part = Part { bytes, at: self.at };
+            let Some(line) = part.line() else { return Ok(false) };
+            self.left -= 1;
+            match line.first() {
+                Some(b'*') => self.left += size(line)?.unwrap_or(0),
+                Some(b'$') => part.at += size(line)?.map_or(0, |size| size + 2),
+                Some(b'+' | b'-' | b':') => {}
+                _ => return Err(broken("no answer of this protocol")),
+            }
+            self.at = part.at;
+        }
+        Ok(self.at <= bytes.len())
+    }
 }
 
 /// The number behind a line's sign; `None` for what is not there.
@@ -256,18 +271,42 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn more_than_may_wait_are_answered_each_with_its_own() {
+        let (mine, theirs) = duplex(1 << 10);
+        let (reader, writer) = tokio::io::split(mine);
+        let wire = Wire::new(reader, writer);
+        let asks = (0..3 * WAITING).map(|n| wire.ask(format!("{n:05}").into_bytes(), 1));
+        let asks = futures_util::future::join_all(asks);
+        let server = async {
+            let (mut requests, mut answers) = tokio::io::split(theirs);
+            let mut asked = [0; 5];
+            for _ in 0..3 * WAITING {
+                requests.read_exact(&mut asked).await.unwrap();
+                answers.write_all(&[b":", &asked[..], b"\r\n"].concat()).await.unwrap();
+            }
+        };
+        let both = async { tokio::join!(asks, server) };
+        let (answers, ()) =
+            tokio::time::timeout(std::time::Duration::from_secs(20), both).await.expect("none waits for ever");
+        for (n, answer) in (0..).zip(answers) {
+            assert_eq!(answer.unwrap(), [Value::Int(n)]);
+        }
+    }
+
     #[test]
     fn what_is_no_answer_ends_the_connection() {
         for bad in [&b"HTTP/1.1 200\r\n"[..], b"*x\r\n", b"$1x\r\n", b":\xff\r\n", b"$9223372036854775807\r\n", b"\r\n"]
         {
-            let read = length(bad).and_then(|length| match length {
-                None => Ok(Value::Nil),
-                Some(length) => Part { bytes: &bad[..length], at: 0 }.value(),
+            let mut scan = Scan::default();
+            let read = scan.is_whole(bad).and_then(|whole| match whole {
+                false => Ok(Value::Nil),
+                true => Part { bytes: &bad[..scan.at], at: 0 }.value(),
             });
             assert!(read.is_err(), "{:?}: {read:?}", String::from_utf8_lossy(bad));
         }
         let deep = b"*1\r\n".repeat(DEPTH + 1);
-        assert_eq!(length(&deep).unwrap(), None);
+        assert!(!Scan::default().is_whole(&deep).unwrap());
         let deep = [&deep[..], b":1\r\n"].concat();
         assert!(Part { bytes: &deep, at: 0 }.value().is_err());
     }
