@@ -18,7 +18,7 @@ pub(super) enum Bench {
     /// Whole plans through the engine: stages a second, overhead of a stage, store calls, memory, pause.
     Plan(BenchSeveral),
     /// Jobs: submissions, burn-downs, submit to result, tenants beside each other.
-    Jobs(BenchSeveral),
+    Jobs(BenchJobs),
     /// Triggers: what is due among many that are not, claims, claimed and completed.
     Triggers(BenchPlan),
     /// The HTTP API of a server in a process of its own: jobs, plans, one task among a million, streams, start, size.
@@ -78,6 +78,15 @@ pub(super) struct BenchSeveral {
     instances: Option<u32>,
 }
 
+#[derive(Args)]
+pub(super) struct BenchJobs {
+    #[command(flatten)]
+    several: BenchSeveral,
+    /// Jobs of a burn-down, as many as another queue was given that it is compared with; 200,000 unless given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
+    jobs: Option<u32>,
+}
+
 pub(super) fn run(what: Bench, output: Output, config: Option<&Path>, settings: &Settings) -> anyhow::Result<ExitCode> {
     match what {
         Bench::Child(child) => bench::reopen::child(&child, settings).map(|()| ExitCode::SUCCESS),
@@ -103,8 +112,9 @@ pub(super) fn run(what: Bench, output: Output, config: Option<&Path>, settings: 
             let rows = bench::plan::run(setup, &mut show(output))?;
             Ok(judged(&rows, args.strict))
         }
-        Bench::Jobs(BenchSeveral { plan: args, instances }) => {
+        Bench::Jobs(BenchJobs { several: BenchSeveral { plan: args, instances }, jobs }) => {
             let scale = if args.quick { bench::jobs::Scale::QUICK } else { bench::jobs::Scale::FULL };
+            let scale = bench::jobs::Scale { burn: jobs.unwrap_or(scale.burn), ..scale };
             let url = args.store.as_deref().map(str::parse).transpose().context("--store")?;
             let only = args.only.as_deref();
             let setup = bench::instances::Setup { url: url.as_ref(), scale, only, instances, config, settings };
