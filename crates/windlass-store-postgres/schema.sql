@@ -61,7 +61,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION windlass_boundary(p_ahead_ms bigint, p_tasks text[], p_tenants text[], p_plans text[], p_positions bigint[], p_created timestamp with time zone[], p_from text[], p_writers text[], p_fences text[], p_ops text[], p_digests bigint[], p_statuses text[], p_running boolean[], p_owners text[], p_task_fences text[], p_ready timestamp with time zone[], p_started timestamp with time zone[], p_updated timestamp with time zone[], p_ended timestamp with time zone[], p_details text[], p_events bigint[], p_ck_versions bigint[], p_ck_lasts integer[], p_ck_saved timestamp with time zone[], p_ck_instances text[], p_ck_bodies text[], p_ev_steps bigint[], p_ev_nths bigint[], p_ev_at timestamp with time zone[], p_ev_tasks text[], p_ev_plans text[], p_ev_tenants text[], p_ev_by text[], p_ev_reasons text[], p_ev_kinds text[], p_ev_facts text[]) RETURNS TABLE(o_step bigint, o_version bigint, o_seq bigint, o_control text, o_at timestamp with time zone)
+CREATE FUNCTION windlass_boundary(p_ahead_ms bigint, p_tasks text[], p_tenants text[], p_plans text[], p_positions bigint[], p_created timestamp with time zone[], p_from text[], p_writers text[], p_fences text[], p_ops text[], p_digests bigint[], p_statuses text[], p_running boolean[], p_owners text[], p_task_fences text[], p_ready timestamp with time zone[], p_started timestamp with time zone[], p_updated timestamp with time zone[], p_ended timestamp with time zone[], p_details text[], p_events bigint[], p_ck_versions bigint[], p_ck_lasts integer[], p_ck_saved timestamp with time zone[], p_ck_instances text[], p_ck_bodies text[], p_ev_steps bigint[], p_ev_nths bigint[], p_ev_at timestamp with time zone[], p_ev_tasks text[], p_ev_plans text[], p_ev_tenants text[], p_ev_by text[], p_ev_reasons text[], p_ev_kinds text[], p_ev_facts text[]) RETURNS TABLE(o_step bigint, o_version bigint, o_seq bigint, o_control text, o_at timestamp with time zone, o_wakes boolean)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -79,6 +79,7 @@ DECLARE
     v_steps bigint[];
     v_raises boolean;
     v_forgets boolean;
+    v_wakes boolean;
 BEGIN
     -- Locked before anything is compared, in one order for everybody: by tenant, and a tenant before its task. What is
     -- compared is what was locked: others may have committed meanwhile.
@@ -158,8 +159,14 @@ BEGIN
         WHERE g.seq >= 0 AND g.seq + g.events > 200 AND e.task_id = ANY (ARRAY[g.task_id]) AND e.seq <= g.seq + g.events - 200;
     END IF;
 
-    -- A task that is given up leaves a slot, or is ready again.
-    IF EXISTS (SELECT 1 FROM unnest(p_owners, v_seqs) AS g(owner, seq) WHERE g.owner IS NULL AND g.seq >= 0) THEN
+    -- A task that is given back is ready again; one that its owner gives up leaves a slot, for which something can wait only
+    -- in a plan that has more tasks than slots.
+    v_wakes := EXISTS (
+        SELECT 1 FROM unnest(p_plans, p_owners, p_fences, v_seqs) AS g(plan_id, owner, fence, seq)
+        WHERE g.owner IS NULL AND g.seq >= 0 AND (
+            g.fence IS NULL
+            OR EXISTS (SELECT 1 FROM plan_state_projection p WHERE p.plan_id = g.plan_id AND p.tasks > p.max_concurrency)));
+    IF v_wakes THEN
         PERFORM windlass_changed('state');
     END IF;
 
@@ -183,7 +190,7 @@ BEGIN
         updated_at, ended_at, detail, events, ck_version, at_row, seq, step
     )
     WHERE t.ctid = g.at_row AND g.seq >= 0
-    RETURNING g.step, t.version, t.seq, t.control, v_now;
+    RETURNING g.step, t.version, t.seq, t.control, v_now, v_wakes;
 END
 $$;
 
@@ -799,7 +806,7 @@ CREATE TABLE task_state_projection (
 )
 WITH (fillfactor='60', autovacuum_vacuum_scale_factor='0.05');
 
-CREATE FUNCTION windlass_take(p_instance text, p_plan text, p_limit bigint, p_ahead_ms bigint) RETURNS TABLE(o_verdict text, o_task task_state_projection)
+CREATE FUNCTION windlass_take(p_instance text, p_plan text, p_limit bigint, p_waits boolean, p_ahead_ms bigint) RETURNS TABLE(o_verdict text, o_task task_state_projection)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -818,6 +825,7 @@ DECLARE
     v_slots bigint;
     v_used bigint;
     v_task record;
+    v_passed boolean := false;
 BEGIN
     IF NOT EXISTS (SELECT 1 FROM instance WHERE instance_id = p_instance AND lease_until > v_now) THEN
         o_verdict := 'NO_LEASE';
@@ -827,7 +835,10 @@ BEGIN
     IF p_plan IS NULL THEN
         -- The oldest first: it has waited longest. Along the index of those that run, however many have ended.
         v_plans := ARRAY(
-            SELECT p.plan_id FROM plan_state_projection p WHERE p.status = 'RUNNING' ORDER BY p.created_at, p.plan_id DESC);
+            SELECT p.plan_id FROM plan_state_projection p
+            WHERE p.status = 'RUNNING'
+              AND EXISTS (SELECT 1 FROM instance i WHERE i.instance_id = p.conductor AND i.lease_until > v_now)
+            ORDER BY p.created_at, p.plan_id DESC);
     END IF;
     FOR v_plan IN
         SELECT w.plan_id FROM unnest(v_plans) WITH ORDINALITY AS w(plan_id, nth)
@@ -835,14 +846,22 @@ BEGIN
             SELECT 1 FROM task_state_projection t
             WHERE t.plan_id = w.plan_id AND (t.start_requested OR t.status = 'PENDING')
               AND t.ready_at <= v_now
+              AND NOT EXISTS (SELECT 1 FROM instance i WHERE i.instance_id = t.owner AND i.lease_until > v_now)
           )
         ORDER BY w.nth
     LOOP
         EXIT WHEN v_left <= 0;
         -- Whoever hands out in this plan counts its slots alone.
-        SELECT p.max_concurrency INTO v_slots FROM plan_state_projection p
-        JOIN instance i ON i.instance_id = p.conductor AND i.lease_until > v_now
-        WHERE p.plan_id = v_plan.plan_id AND (p.status = 'RUNNING') IS TRUE FOR UPDATE OF p;
+        IF p_waits THEN
+            SELECT p.max_concurrency INTO v_slots FROM plan_state_projection p
+            JOIN instance i ON i.instance_id = p.conductor AND i.lease_until > v_now
+            WHERE p.plan_id = v_plan.plan_id AND (p.status = 'RUNNING') IS TRUE FOR UPDATE OF p;
+        ELSE
+            SELECT p.max_concurrency INTO v_slots FROM plan_state_projection p
+            JOIN instance i ON i.instance_id = p.conductor AND i.lease_until > v_now
+            WHERE p.plan_id = v_plan.plan_id AND (p.status = 'RUNNING') IS TRUE FOR UPDATE OF p SKIP LOCKED;
+        END IF;
+        v_passed := v_passed OR NOT FOUND;
         CONTINUE WHEN NOT FOUND;
         SELECT count(*) INTO v_used FROM task_state_projection t WHERE t.plan_id = v_plan.plan_id AND t.owner IS NOT NULL;
         FOR v_task IN
@@ -866,6 +885,11 @@ BEGIN
             RETURN NEXT;
         END LOOP;
     END LOOP;
+    IF v_passed AND v_left = p_limit AND NOT p_waits THEN
+        o_verdict := 'PASSED';
+        o_task := NULL;
+        RETURN NEXT;
+    END IF;
 END
 $$;
 

@@ -158,6 +158,7 @@ scenarios! { $
         a_waiter_is_woken_by_new_work,
         a_waiter_is_woken_by_a_request,
         a_waiter_is_woken_by_a_free_slot,
+        a_slot_that_nothing_waits_for_wakes_nobody,
         a_waiter_is_woken_by_a_lock_that_changed,
         every_waiter_is_woken,
         a_call_that_does_not_wait_answers_at_once,

@@ -330,18 +330,18 @@ impl Shared {
         *locked(&self.by_plan).entry(plan.clone()).or_default() += 1;
     }
 
-    /// One less; whether it was the last.
-    pub(crate) fn left(&self, plan: &PlanId) -> bool {
+    /// One less; how many are left.
+    pub(crate) fn left(&self, plan: &PlanId) -> u32 {
         let mut by_plan = locked(&self.by_plan);
         match by_plan.get_mut(plan) {
             Some(n) if *n > 1 => {
                 *n -= 1;
-                false
+                *n
             }
             _ => {
                 by_plan.remove(plan);
                 self.drained.notify_waiters();
-                true
+                0
             }
         }
     }

@@ -73,6 +73,7 @@ pub(crate) struct Inner {
     submits: Line<job::Submit>,
     ring: Ring,
     feed: Feed,
+    roomy: state::Roomy,
     /// Until when it was last said that a queue is asked for.
     askers: Mutex<HashMap<QueueName, Ms>>,
     looker: std::sync::OnceLock<AbortHandle>,
@@ -103,6 +104,7 @@ impl MySql {
             submits: Line::default(),
             ring: Ring::default(),
             feed,
+            roomy: state::Roomy::default(),
             askers: Mutex::default(),
             looker: std::sync::OnceLock::new(),
         });

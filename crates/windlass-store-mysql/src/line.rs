@@ -17,6 +17,8 @@ pub(crate) trait Work: Send + Sync + Sized + 'static {
     type Batch: Default + Send;
     /// Transactions under way at a time.
     const UNDER_WAY_MAX: usize;
+    /// So many must wait before another begins beside one that is under way.
+    const BESIDE_MIN: usize = 1;
 
     fn line(inner: &Inner) -> &Line<Self>;
 
@@ -57,6 +59,10 @@ impl<W: Work> Line<W> {
     /// The next batch, in order: whoever does not fit, and everybody behind, waits for the one after it.
     fn next(&self) -> Option<(Vec<W>, Vec<Reply<W>>)> {
         let mut queue = self.queue();
+        if queue.under_way > 1 && queue.waiting.len() < W::BESIDE_MIN {
+            queue.under_way -= 1;
+            return None;
+        }
         let (mut works, mut replies) = (Vec::new(), Vec::new());
         let mut batch = W::Batch::default();
         while let Some((work, reply)) = queue.waiting.pop_front() {
@@ -85,7 +91,7 @@ pub(crate) async fn carry<W: Work>(inner: &Arc<Inner>, work: W) -> Result<W::Ans
             true => queue.waiting.push_front((work, reply)),
             false => queue.waiting.push_back((work, reply)),
         }
-        let starts = queue.under_way < W::UNDER_WAY_MAX;
+        let starts = queue.under_way == 0 || queue.under_way < W::UNDER_WAY_MAX && queue.waiting.len() >= W::BESIDE_MIN;
         queue.under_way += usize::from(starts);
         starts
     };

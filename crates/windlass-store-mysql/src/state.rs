@@ -4,9 +4,12 @@ pub(crate) mod commit;
 pub(crate) mod list;
 mod load;
 mod purge;
+mod roomy;
 pub(crate) mod row;
 mod take;
 pub(crate) mod write;
+
+pub(crate) use roomy::Roomy;
 
 use async_trait::async_trait;
 use windlass_core::id::InstanceId;

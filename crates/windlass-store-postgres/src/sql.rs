@@ -156,7 +156,7 @@ pub(crate) const ASK: &str = include_str!("sql/ask.sql");
 // --- taking, beating, forgetting ---
 
 pub(crate) const TAKE: &str =
-    concat!("SELECT o_verdict, ", task_columns!("(o_task)"), " FROM windlass_take($1, $2, $3, $4)");
+    concat!("SELECT o_verdict, ", task_columns!("(o_task)"), " FROM windlass_take($1, $2, $3, $4, $5)");
 pub(crate) const OWN_TASKS: &str =
     "UPDATE task_state_projection SET owner = $2, version = version + 1 WHERE task_id = ANY ($1)";
 pub(crate) const BEAT: &str = include_str!("sql/beat.sql");

@@ -115,6 +115,29 @@ pub async fn a_waiter_is_woken_by_a_free_slot(h: &dyn Harness) {
     assert_eq!(two.ready(None, 1).await.len(), 1);
 }
 
+/// Whoever waits is let alone when a slot becomes free that nothing can wait for, and when a plan is over.
+pub async fn a_slot_that_nothing_waits_for_wakes_nobody(h: &dyn Harness) {
+    let one = Rival::up(h, "one", 0).await;
+    let two = Rival::up(h, "two", 0).await;
+    let draft = Draft::wide("p", 3).at_once(3);
+    one.run(&draft).await;
+    assert_eq!(one.ready(None, 3).await.len(), 3);
+    let mut attempts = Vec::new();
+    for n in 0..3 {
+        attempts.push(one.begin(&draft.task(n)).await);
+    }
+    let since = two.mark().await;
+    one.fail(&attempts[0]).await;
+    let row = one.task(&attempts[1].task).await;
+    let pauses = step::owner("pauses", &row, &attempts[1], vec![Fact::TaskPaused { cause: Cause::Person }]);
+    one.done(&pauses).await;
+    one.fail(&attempts[2]).await;
+    one.end(&draft.id(), one.plan(&draft.id()).await.plan.updated_at).await;
+    assert_eq!(two.mark().await, since, "there was nothing to look for");
+    let retry = step::asks("retry", &attempts[0].task, &[TaskStatus::Failed], step::retry());
+    wakes!(two, woken, mark, "a retry", one.done(&retry).await);
+}
+
 /// A lock that may be free now.
 pub async fn a_waiter_is_woken_by_a_lock_that_changed(h: &dyn Harness) {
     let one = Rival::open(h, "one", 0).await;

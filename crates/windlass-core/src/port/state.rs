@@ -345,8 +345,8 @@ pub trait State: Send + Sync {
     async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> Result<Page<Row>, PortError>;
 
     /// Waits until something another instance may be waiting for has changed after `since`: work
-    /// became ready, something was asked, a slot became free; at most `wait_ms`. Answers how far
-    /// things are now.
+    /// became ready, something was asked, a slot became free in a plan of which more tasks may wait for
+    /// one; at most `wait_ms`. Answers how far things are now.
     async fn changed(&self, since: Mark, wait_ms: u64) -> Result<Mark, PortError>;
 
     /// Forgets plans that ended before `before`, with everything of theirs, and operations and

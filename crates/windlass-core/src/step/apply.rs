@@ -45,7 +45,8 @@ impl World {
         let entry = self.plans.entry(put.plan.id.clone()).or_insert_with(new);
         entry.row.plan = put.plan.clone();
         entry.spec = put.spec.clone().or(entry.spec.take());
-        self.wakes = true;
+        // Nobody waits for the end of a plan: nothing more is handed out from it.
+        self.wakes |= !put.plan.status.is_final();
     }
 
     fn put_task(&mut self, step: &Step, put: &TaskPut) {
@@ -69,7 +70,10 @@ impl World {
             }
         }
         let begun = task.fence > entry.row.task.fence;
-        self.wakes |= wakes(&entry.row, task);
+        match (ready(&entry.row, task), entry.row.task.takes_slot() && !task.takes_slot(), &step.by) {
+            (false, true, Writer::Owner { .. }) => drop(self.freed.insert(task.plan.clone())),
+            (ready, freed, _) => self.wakes |= ready || freed,
+        }
         entry.row.control = std::mem::take(&mut entry.row.control).after(entry.row.task.status, task.status, begun);
         entry.row.task = task.clone();
         if let Writer::Owner { fence, .. } = step.by {
@@ -151,10 +155,7 @@ fn put_checkpoint(entry: &mut TaskEntry, put: &CheckpointPut) {
     }
 }
 
-/// Whether somebody may be waiting for this: work became ready, a slot is free. (A new task and what is
-/// asked always wake.)
-fn wakes(old: &TaskRow, new: &crate::task::Task) -> bool {
-    let ready = new.readiness(&Control::default()).is_some() && old.task.readiness(&old.control).is_none();
-    let freed = old.task.takes_slot() && !new.takes_slot();
-    ready || freed
+/// Whether work became ready. (A new task and what is asked always wake.)
+fn ready(old: &TaskRow, new: &crate::task::Task) -> bool {
+    new.readiness(&Control::default()).is_some() && old.task.readiness(&old.control).is_none()
 }

@@ -1,7 +1,7 @@
 //! What a batch of steps sees and changes, in memory: the rows that were locked for it. Each step is
 //! judged against it and then written into it; what changed is written to the database in the end.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::checkpoint::Checkpoint;
 use crate::event::Event;
@@ -29,6 +29,9 @@ pub struct World {
     pub gone: HashSet<PlanId>,
     /// Somebody may be waiting for what was written.
     pub wakes: bool,
+    /// Plans of which a task's owner has given up its slot: somebody may be waiting for that too, if the plan has more tasks
+    /// than slots.
+    pub freed: BTreeSet<PlanId>,
 }
 
 /// A plan.

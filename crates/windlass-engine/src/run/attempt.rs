@@ -146,20 +146,23 @@ impl Attempt {
             Err(stop) => Box::pin(self.stopped(&stop)).await,
         }
         let engine = &self.engine;
-        let (idle, last) = {
+        let (others, of_plan) = {
             let mut running = locked(&engine.running);
             // The next attempt of the same task may have begun since the last commit.
             if running.get(&self.task.id).is_some_and(|here| here.fence == self.fence) {
                 running.remove(&self.task.id);
             }
-            // A plan of which something still runs here cannot be over.
-            (running.is_empty(), engine.left(&self.task.plan))
+            (running.len(), engine.left(&self.task.plan))
         };
-        if last {
+        // A plan of which something still runs here cannot be over.
+        if of_plan == 0 {
             engine.touch(&self.task.plan);
         }
-        engine.queue.wake();
-        if idle {
+        // There was no room here, or none in the plan. Where others have its slots too, the store says when it has one.
+        if others + 1 >= engine.options.tasks_max as usize || of_plan + 1 >= self.job.plan.spec.max_concurrency {
+            engine.queue.wake();
+        }
+        if others == 0 {
             engine.idle.notify_waiters();
         }
     }

@@ -11,7 +11,7 @@ use windlass_core::task::{Control, Task};
 use super::history;
 use super::prepared::Saved;
 use crate::kv::KvError;
-use crate::tx::{Kept, Tx};
+use crate::tx::{Kept, Records as _, Tx};
 use crate::{key, record};
 
 /// A task before and after.
@@ -95,7 +95,7 @@ impl TaskChange {
     pub(super) fn write(self, tx: &mut Tx<'_>) -> Result<(), KvError> {
         let TaskChange { old, new, events, task_text, events_text, checkpoint } = self;
         let saved = save(tx, &new, old.as_ref().map_or(0, |old| old.checkpoint), checkpoint)?;
-        tx.state_changed |= wakes(old.as_ref(), &new);
+        tx.state_changed |= wakes(tx, old.as_ref(), &new)?;
         if !old.as_ref().is_some_and(|old| same_entries(old, &new)) {
             let entries = old.as_ref().map(Entries::of).unwrap_or_default();
             let now = Entries::of(&new);
@@ -185,13 +185,16 @@ impl Entries {
     }
 }
 
-/// Whether somebody may be waiting for this: work became ready, a slot is free. (What is asked always
-/// wakes, even if it was asked before.)
-fn wakes(old: Option<&TaskRow>, new: &TaskRow) -> bool {
-    let Some(old) = old else { return true };
-    let ready = new.task.readiness(&new.control).is_some() && old.task.readiness(&old.control).is_none();
-    let freed = old.task.takes_slot() && !new.task.takes_slot();
-    ready || freed
+/// Whether somebody may be waiting for this: work became ready, or a slot is free in a plan that has more tasks than slots.
+/// (What is asked always wakes, even if it was asked before.)
+fn wakes(tx: &Tx<'_>, old: Option<&TaskRow>, new: &TaskRow) -> Result<bool, KvError> {
+    let Some(old) = old else { return Ok(true) };
+    let ready = new.task.readiness(&new.control).is_some();
+    if !old.task.takes_slot() || new.task.takes_slot() {
+        return Ok(ready && old.task.readiness(&old.control).is_none());
+    }
+    let plan: Option<PlanRow> = if ready { None } else { tx.record(&key::plan(&new.task.plan))? };
+    Ok(plan.is_none_or(|row| row.plan.tasks > row.plan.max_concurrency))
 }
 
 impl PlanChange {
@@ -216,7 +219,8 @@ impl PlanChange {
         let id = record::encode(&new.plan.id)?;
         new.plan.ended_at.iter().for_each(|at| tx.put(key::ended(*at, &new.plan.id), id.clone()));
         tx.put(key::plan_status(&new.plan), id);
-        tx.state_changed = true;
+        // Nobody waits for the end of a plan: nothing more is handed out from it.
+        tx.state_changed |= !new.plan.status.is_final();
         history::append(tx, key::Subject::Plan(&new.plan.id), new.seq, &events, None)?;
         tx.put_record(key::plan(&new.plan.id), &new)
     }

@@ -34,6 +34,8 @@ impl Work for Steps {
     type Answer = Vec<Result<Stepped, Refusal>>;
     type Batch = usize;
     const UNDER_WAY_MAX: usize = UNDER_WAY_MAX;
+    // Of several instances on one server many small ones are slower than few that are full.
+    const BESIDE_MIN: usize = STEPS_MAX;
 
     fn line(inner: &Inner) -> &Line<Steps> {
         &inner.steps
@@ -76,6 +78,7 @@ async fn attempt(
         return Err(Failure::Again("a task is of another plan or tenant than was said".to_owned()));
     }
     let answers = steps.iter().map(|step| world.commit(step)).collect();
+    world.wakes |= inner.roomy.lacks_one_of(&world.freed);
     tx.commit(write::script(&world)?).await?;
     if world.wakes {
         inner.wake.tell();

@@ -163,6 +163,7 @@ async fn attempt_ready(
         tx.commit(Script::default()).await?;
         return Ok(None);
     }
+    known.iter().for_each(|row| inner.roomy.note(&row.plan));
     let known: HashMap<String, _> = known.into_iter().map(|row| (row.plan.id.to_string(), row.plan)).collect();
     let passed = match locked {
         Locked::PassedOver => plans.iter().filter(|plan| !known.contains_key(*plan)).cloned().collect(),

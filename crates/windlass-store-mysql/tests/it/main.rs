@@ -10,4 +10,5 @@ mod outage;
 mod schema;
 mod server;
 mod session;
+mod take;
 mod tls;

@@ -1,4 +1,4 @@
-SELECT o_step, o_version, o_seq, o_control, o_at FROM windlass_boundary(
+SELECT o_step, o_version, o_seq, o_control, o_at, o_wakes FROM windlass_boundary(
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
     $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36
 )

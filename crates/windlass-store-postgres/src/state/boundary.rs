@@ -64,7 +64,7 @@ pub(super) async fn commit(
         let (version, seq) = (cells.count()?, cells.count()?);
         let (control, at) = (cells.json_or_none()?.unwrap_or_default(), cells.at()?);
         let Some(step) = steps.get(n) else { continue };
-        wakes |= step.tasks[0].task.owner.is_none();
+        wakes |= cells.get::<bool>()?;
         written.insert(n, Stepped { version, seq, control, at, answer: step.answer.clone() });
     }
     Ok((written, wakes))

@@ -15,7 +15,8 @@ use crate::error::Failure;
 use crate::pool::{Call, Pool, Tx};
 use crate::sql;
 
-/// What is ready, in one trip.
+/// What is ready, in one trip. Where somebody else hands out there is little left: what was passed over is waited for only if
+/// there is nothing else.
 pub(super) async fn ready(
     pool: &Pool,
     instance: &InstanceId,
@@ -24,16 +25,23 @@ pub(super) async fn ready(
     ahead_ms: i64,
 ) -> Each<TaskRow> {
     let plan = plan.map(ToString::to_string);
-    let rows =
-        pool.query(&Call::new(sql::TAKE, params![instance.to_string(), plan, i64::from(limit), ahead_ms])).await?;
-    let taken = rows.iter().map(|taken| {
-        let cells = &mut Cells::of(taken);
-        match cells.get::<&str>()? {
-            "TAKEN" => row::task(cells).map(Ok),
-            _ => Ok(Err(Refusal::NoLease(instance.clone()))),
+    for waits in [plan.is_some(), true] {
+        let params = params![instance.to_string(), plan.clone(), i64::from(limit), waits, ahead_ms];
+        let mut passed = false;
+        let mut taken = Vec::new();
+        for row in &pool.query(&Call::new(sql::TAKE, params)).await? {
+            let cells = &mut Cells::of(row);
+            match cells.get::<&str>()? {
+                "TAKEN" => taken.push(Ok(row::task(cells)?)),
+                "PASSED" => passed = true,
+                _ => taken.push(Err(Refusal::NoLease(instance.clone()))),
+            }
         }
-    });
-    taken.collect()
+        if !passed {
+            return Ok(taken);
+        }
+    }
+    Ok(Vec::new())
 }
 
 /// Exactly these: locked and read, judged, then owned.

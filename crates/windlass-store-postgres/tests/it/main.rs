@@ -10,5 +10,6 @@ mod layout;
 mod outage;
 mod schema;
 mod server;
+mod take;
 mod tls;
 mod wake;

@@ -12,6 +12,9 @@ for i = 1, tonumber(nx()) do
   out[i] = done
 end
 write_index()
-for plan in pairs(opens) do judge_open(plan) end
+for plan in pairs(opens) do
+  local open = judge_open(plan)
+  wakes = wakes or open and frees[plan]
+end
 if wakes then wake('state') end
 return {s(now), out}

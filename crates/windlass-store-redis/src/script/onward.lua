@@ -3,7 +3,7 @@
 -- to the script of commits: the answer is 0.
 local call, argv = redis.call, args
 local TASK, TENANT, HISTORY, CKPT, META = $task, $tenant, $task_history, $ckpt, $ckpt_meta
-local out, stamp, bodies, gone, opens, wakes = {}, s(now), {}, {}, {}, false
+local out, stamp, bodies, gone, opens, frees, wakes = {}, s(now), {}, {}, {}, {}, false
 -- So many arguments has every step, and so many more one whose task moves; then come its events and what is set.
 local HEAD, MOVE = 13, 12
 
@@ -15,7 +15,7 @@ local function moves(task, m)
   local is = {id = task, planId = plan, position = position, createdAt = created, status = argv[m + 9],
     owner = argv[m + 10], readyAt = argv[m + 11], start = '', control = argv[m + 12]}
   if reindex(was, is) then opens[plan] = true end
-  wakes = wakes or was.owner ~= is.owner
+  if was.owner ~= is.owner then frees[plan] = true end
 end
 
 local function put_checkpoint(task, fence)
@@ -64,6 +64,10 @@ end
 if #bodies > 0 then call('MSET', unpack(bodies)) end
 if #gone > 0 then call('DEL', unpack(gone)) end
 write_index()
-for plan in pairs(opens) do judge_open(plan) end
+for plan in pairs(opens) do
+  local open = judge_open(plan)
+  -- A slot that nothing waits for is nobody's news.
+  wakes = wakes or open and frees[plan]
+end
 if wakes then wake('state') end
 return {stamp, out}

@@ -3,6 +3,7 @@ local CONTROL = {'pause', 'cancel', 'skip', 'start', 'revoked'}
 local READ = {'status', 'owner', 'fence', 'tenantId', 'planId', 'position', 'createdAt', 'version', 'seq', 'checkpoint',
   'readyAt', 'pause', 'cancel', 'skip', 'start', 'revoked', 'control', 'op'}
 local RUNS = {RUNNING = true, ROLLING_BACK = true}
+local FINAL = {COMPLETED = true, FAILED = true, CANCELLED = true}
 
 local function load_task(id)
   local r = redis.call('HMGET', $task..id, unpack(READ))
@@ -364,8 +365,7 @@ local function write_plan(row)
     if row.new then redis.call('ZADD', $plans..'all', 0, member) else redis.call('ZREM', $plans..row.status, member) end
     redis.call('ZADD', $plans..row.to, 0, member)
   end
-  local final = row.to == 'COMPLETED' or row.to == 'FAILED' or row.to == 'CANCELLED'
-  if final and row.ends ~= '' then
+  if FINAL[row.to] and row.ends ~= '' then
     redis.call('ZADD', $ended_plans, row.ends, row.id)
   elseif row.endedAt ~= '' then
     redis.call('ZREM', $ended_plans, row.id)
@@ -388,12 +388,19 @@ local function about(step, w)
   return '0', '0'
 end
 
--- Plans of which more or less may be handed out than before; judged once, when all steps are taken.
-local opens = {}
-clears[#clears + 1] = function() opens = {} end
+-- Plans of which more or less may be handed out than before, and those of which a task was ended or put aside by its owner;
+-- judged once, when all steps are taken.
+local opens, frees = {}, {}
+clears[#clears + 1] = function() opens, frees = {}, {} end
+
+-- What a person writes is for others to see, except that a plan is over.
+local function is_news(step)
+  if step.by ~= 'P' then return false end
+  return not step.plan or #step.tasks > 0 or step.ask or not FINAL[step.plan.status]
+end
 
 local function write(step, w)
-  local plans, tasks, wakes = {}, {}, step.by == 'P'
+  local plans, tasks, wakes = {}, {}, is_news(step)
   if step.plan then put_plan(step.plan, w, plans) end
   for _, put in ipairs(step.tasks) do put_task(put, step, w, tasks) end
   put_checkpoint(step, w, tasks)
@@ -411,8 +418,10 @@ local function write(step, w)
   end
   for _, row in ipairs(tasks) do
     if write_task(row) then opens[row.planId] = true end
-    -- Others wait for what has no owner any more, and for a slot; what its owner does with it moves nobody.
-    wakes = wakes or row.owner ~= row.was.owner
+    -- Others wait for what is given back, and for a slot if something waits for one; what its owner does with it moves nobody.
+    if row.owner ~= row.was.owner then
+      if step.by == 'O' then frees[row.planId] = true else wakes = true end
+    end
   end
   local version, seq = about(step, w)
   if step.by == 'P' then

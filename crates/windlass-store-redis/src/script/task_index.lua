@@ -97,7 +97,7 @@ local function write_index()
   clear_index()
 end
 
--- Whether anything of a plan could be handed out, if its conductor lives.
+-- Whether anything of a plan could be handed out, if its conductor lives: written down, and answered.
 local function judge_open(plan)
   local of = redis.call('HMGET', $plan..plan, 'status', 'slots', 'maxConcurrency')
   local free = of[1] == 'RUNNING' and tonumber(of[2] or '0') < tonumber(of[3])
@@ -108,6 +108,7 @@ local function judge_open(plan)
   else
     redis.call('ZREM', $open, plan)
   end
+  return open
 end
 
 -- Moves the entries of a task from what it was to what it is. Answers whether a plan's openness may have changed.
