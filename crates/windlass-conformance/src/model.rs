@@ -118,7 +118,9 @@ impl State for Model {
         batch(steps)?;
         let mut data = self.data();
         let answers = steps.iter().map(|step| data.commit(step, self.now())).collect();
-        self.state_moved();
+        if steps.iter().any(|step| data.is_news(step)) {
+            self.state_moved();
+        }
         Ok(answers)
     }
 

@@ -25,6 +25,18 @@ impl Data {
         Ok(self.write(step, now))
     }
 
+    /// Whether others may be waiting for what the step does.
+    pub(super) fn is_news(&self, step: &Step) -> bool {
+        let slots_lack = |put: &TaskPut| {
+            self.plans.get(&put.task.plan).is_none_or(|plan| plan.row.plan.tasks > plan.row.plan.max_concurrency)
+        };
+        match (&step.by, &step.plan, &step.tasks[..]) {
+            (Writer::Owner { .. }, _, tasks) => tasks.iter().any(|put| put.task.owner.is_none() && slots_lack(put)),
+            (Writer::Person(_), Some(put), []) => !put.plan.status.is_final() || step.ask.is_some(),
+            _ => true,
+        }
+    }
+
     /// What a repeat is answered; `None` for the first time.
     fn repeat(&self, step: &Step) -> Result<Option<Stepped>, Refusal> {
         let same = |digest| if digest == step.op.digest { Ok(()) } else { Err(Refusal::OpReused) };
