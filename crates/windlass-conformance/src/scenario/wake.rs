@@ -103,6 +103,7 @@ pub async fn a_waiter_is_woken_by_a_free_slot(h: &dyn Harness) {
     let two = Rival::up(h, "two", 0).await;
     let draft = Draft::wide("p", 3).at_once(1);
     one.run(&draft).await;
+    assert_eq!(one.ready(None, 3).await.len(), 1);
     let attempt = one.begin(&draft.task(0)).await;
     assert_eq!(two.ready(None, 1).await, []);
     wakes!(two, woken, mark, "a task that failed", one.fail(&attempt).await);
