@@ -49,6 +49,14 @@ pub struct Plan {
     pub ended_at: Option<Ms>,
 }
 
+impl Plan {
+    /// Whether a task of it may ever wait for a slot that another has.
+    #[must_use]
+    pub const fn is_short_of_slots(&self) -> bool {
+        self.tasks > self.max_concurrency
+    }
+}
+
 /// Where a plan stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]

@@ -27,9 +27,8 @@ impl Data {
 
     /// Whether others may be waiting for what the step does.
     pub(super) fn is_news(&self, step: &Step) -> bool {
-        let slots_lack = |put: &TaskPut| {
-            self.plans.get(&put.task.plan).is_none_or(|plan| plan.row.plan.tasks > plan.row.plan.max_concurrency)
-        };
+        let slots_lack =
+            |put: &TaskPut| self.plans.get(&put.task.plan).is_none_or(|entry| entry.row.plan.is_short_of_slots());
         match (&step.by, &step.plan, &step.tasks[..]) {
             (Writer::Owner { .. }, _, tasks) => tasks.iter().any(|put| put.task.owner.is_none() && slots_lack(put)),
             (Writer::Person(_), Some(put), []) => !put.plan.status.is_final() || step.ask.is_some(),

@@ -194,7 +194,7 @@ fn wakes(tx: &Tx<'_>, old: Option<&TaskRow>, new: &TaskRow) -> Result<bool, KvEr
         return Ok(ready && old.task.readiness(&old.control).is_none());
     }
     let plan: Option<PlanRow> = if ready { None } else { tx.record(&key::plan(&new.task.plan))? };
-    Ok(plan.is_none_or(|row| row.plan.tasks > row.plan.max_concurrency))
+    Ok(plan.is_none_or(|row| row.plan.is_short_of_slots()))
 }
 
 impl PlanChange {

@@ -17,7 +17,7 @@ impl Roomy {
     /// Something of the plan was taken here.
     pub(super) fn note(&self, plan: &Plan) {
         let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if plan.tasks > plan.max_concurrency {
+        if plan.is_short_of_slots() {
             // Its id may have been another's before.
             plans.remove(&plan.id);
         } else if !plans.contains(&plan.id) {

@@ -82,7 +82,7 @@ pub(super) struct BenchSeveral {
 pub(super) struct BenchJobs {
     #[command(flatten)]
     several: BenchSeveral,
-    /// Jobs of a burn-down, as many as another queue was given that it is compared with; 200,000 unless given.
+    /// Jobs of a burn-down, as many as another queue was given that it is compared with; 200,000 unless given, with --quick 5,000.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
     jobs: Option<u32>,
 }
