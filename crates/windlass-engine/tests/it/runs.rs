@@ -4,8 +4,9 @@ use windlass_core::plan::PlanStatus;
 use windlass_core::task::Cause;
 use windlass_core::task::command::{Command, RetryFrom};
 use windlass_core::task::status::TaskStatus;
+use windlass_engine::Options;
 
-use crate::world::{World, plan, retry};
+use crate::world::{World, calm, plan, plan_of, retry};
 
 #[tokio::test]
 async fn every_stage_of_every_task_runs_once_in_order() {
@@ -86,4 +87,21 @@ async fn a_crash_moves_nothing_until_a_person_says_so() {
     world.task("acme", retry(RetryFrom::Checkpoint)).await.unwrap();
     world.until_plan(&id, PlanStatus::Completed).await;
     assert_eq!(world.script.take(), ["acme/b/1 \"new\"", "acme/c/1 \"new\""]);
+}
+
+/// Longer than the test waits: nothing is found by looking now and then.
+const NEVER_MS: u64 = 60_000;
+
+#[tokio::test]
+async fn an_instance_with_room_for_one_takes_the_next_when_that_ends() {
+    let world = World::with(Options { tasks_max: 1, scan_ms: NEVER_MS, ..calm() }).await;
+    let id = world.start(&plan(1, &["acme", "blue", "coal"])).await;
+    world.until_plan(&id, PlanStatus::Completed).await;
+}
+
+#[tokio::test]
+async fn a_plan_with_one_slot_hands_out_the_next_when_that_ends() {
+    let world = World::with(Options { scan_ms: NEVER_MS, ..calm() }).await;
+    let id = world.start(&plan_of("max_concurrency: 1", &["a"], &["acme", "blue", "coal"])).await;
+    world.until_plan(&id, PlanStatus::Completed).await;
 }
