@@ -91,7 +91,7 @@ impl Member {
         command.args(["up", "--listen", "127.0.0.1:0", "--store", &place.url]).current_dir(root());
         // Short, so that an instance that died is missed soon; small, so that none of them can do everything.
         command.env("WINDLASS_ENGINE_LEASE_MS", "2000").env("WINDLASS_ENGINE_BEAT_MS", "400");
-        command.env("WINDLASS_ENGINE_TASKS_MAX", "2");
+        command.env("WINDLASS_ENGINE_TASKS_MAX", "2").env("WINDLASS_EXEC_ALLOW", "sh");
         let environment = place.environment.iter().map(|(name, value)| (*name, value.as_str()));
         let mut process = Talker::start(command.envs(environment));
         let line = process.until("address=", LIMIT);
@@ -199,8 +199,11 @@ fn somebody_dies(club: &mut Club) {
     const TENANTS: usize = 16;
     // More at once than the others have room for: whoever conducts it runs some of it too.
     let tenants: Vec<_> = (0..TENANTS).map(|n| format!("die-{n}")).collect();
-    let stages = "{ name: a, sleep: 50ms }, { name: b, sleep: 700ms }, { name: c, sleep: 50ms }";
-    club.plan(0, "die", "max_concurrency: 8\n", stages, &tenants);
+    // Nobody comes past the second stage before the kill.
+    let gate = club.files.path().join("gate");
+    let wait = format!("exec: [sh, -c, 'until [ -e \"$0\" ]; do sleep 0.05; done', {}]", gate.display());
+    let stages = format!("{{ name: a, sleep: 50ms }}, {{ name: b, {wait} }}, {{ name: c, sleep: 50ms }}");
+    club.plan(0, "die", "max_concurrency: 8\n", &stages, &tenants);
     let victim = club.members[0].instance.clone();
     let has_some = |lines: &[String]| {
         let of = |line: &&String| member(line, "/owner") == victim && member(line, "/status") == "RUNNING";
@@ -208,6 +211,7 @@ fn somebody_dies(club: &mut Club) {
     };
     club.tasks(1, "die", has_some);
     club.members.remove(0).town.process.end(Signal::KILL);
+    std::fs::write(&gate, "").unwrap();
     let cut = |lines: &[String]| -> Vec<String> {
         let tasks = lines.iter().filter(|line| member(line, "/kind") == "interruptedTask");
         tasks.map(|line| member(line, "/task")).collect()
