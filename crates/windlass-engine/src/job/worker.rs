@@ -1,5 +1,6 @@
 //! Workers in Rust: a handler for each queue and how many of its jobs run at once. One loop speaks for all of them: what
-//! ended, what goes on and what there is room for go to the store in one call.
+//! ended, what goes on and what there is room for go to the store in one call. While the store is at work on one, a second
+//! may be on its way, so that neither waits for the other.
 
 mod here;
 mod lane;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::{broadcast, mpsc};
+use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 use windlass_core::fence::Fence;
 use windlass_core::id::{JobId, QueueName, TenantId, WorkerId};
@@ -28,6 +30,7 @@ use crate::watched::Watched;
 use here::Gone;
 pub(super) use here::Here;
 use lane::Place;
+use turn::{Answer, Sent};
 
 /// What a handler is told.
 #[derive(Debug, Clone)]
@@ -104,7 +107,7 @@ impl Lane {
 }
 
 /// Jobs that are claimed ahead for each that runs, at most, unless something else is said.
-const PREFETCH: u32 = 8;
+const PREFETCH: u32 = 4;
 /// Jobs that may be claimed ahead where few run at once.
 const PREFETCH_MIN: u32 = 400;
 
@@ -145,6 +148,9 @@ impl Queues {
             places,
             running: HashMap::new(),
             settle: Vec::new(),
+            calls: JoinSet::new(),
+            sent: HashMap::new(),
+            looks: 0,
             waited_for: HashMap::new(),
             ended,
             endings,
@@ -200,6 +206,11 @@ struct Loop {
     running: HashMap<JobId, Busy>,
     /// What has ended and is not told yet.
     settle: Vec<(Delivery, Outcome)>,
+    /// Turns that are on their way. Whoever drops the worker drops them.
+    calls: JoinSet<Answer>,
+    sent: HashMap<Id, Sent>,
+    /// How often there was a reason to look in the store.
+    looks: u64,
     /// As they were claimed: jobs that somebody in this process waits for.
     waited_for: HashMap<JobId, Job>,
     ended: mpsc::UnboundedSender<Ending>,
@@ -251,21 +262,36 @@ impl Loop {
                 self.look(now);
             }
             let beats = now >= self.beat_at;
-            self.places.iter_mut().for_each(lane::Place::asks);
-            let want = lane::room(&self.places, beats);
-            if self.settle.is_empty() && want.is_empty() && !beats {
-                self.rest(&news, seen).await;
-                continue;
+            if self.may_speak(beats) {
+                self.places.iter_mut().for_each(lane::Place::asks);
+                let want = lane::room(&self.places, beats);
+                if !self.settle.is_empty() || !want.is_empty() || beats {
+                    self.turn(want, beats).await;
+                    continue;
+                }
             }
-            self.turn(want, beats).await;
+            self.rest(&news, seen).await;
         }
         drop(watcher);
+        self.all_came().await;
         self.drain().await;
+    }
+
+    /// Whether a turn may go. While one is on its way more ends here, and goes with the next; a second one goes with what
+    /// ended if hardly anything is left to end. Heartbeats go alone: another turn may end what they speak of.
+    fn may_speak(&self, beats: bool) -> bool {
+        match self.calls.len() {
+            0 => true,
+            1 if beats || self.sent.values().any(|sent| sent.beats) => false,
+            1 => self.settle.len() > 4 * self.running.len() && self.places.iter().all(|place| place.waiting.is_empty()),
+            _ => false,
+        }
     }
 
     /// There may be something in every queue.
     fn look(&mut self, now: Instant) {
         self.places.iter_mut().for_each(|place| place.look = true);
+        self.looks += 1;
         self.scan_at = now + Duration::from_millis(self.queues.0.options.scan_ms);
         self.next = None;
     }
@@ -372,10 +398,16 @@ impl Loop {
     fn lost(&mut self, delivery: Delivery) {
         if self.runs(delivery) {
             self.forget(delivery.job);
-            let waited_for = self.waited_for.remove(&delivery.job);
+            let waited_for = self.no_longer(delivery);
             self.leave(waited_for.map(|job| job.id).into_iter().collect());
         }
         lane::take(&mut self.places, delivery.job, Some(delivery.fence));
+    }
+
+    /// A delivery of a job that somebody here waits for, and which is over; `None` if nobody does, or it was delivered again.
+    fn no_longer(&mut self, delivery: Delivery) -> Option<Job> {
+        let is_it = self.waited_for.get(&delivery.job).is_some_and(|job| job.fence == delivery.fence);
+        is_it.then(|| self.waited_for.remove(&delivery.job)).flatten()
     }
 
     /// Who waits here for these is not told by this worker: what has become of them is read.
@@ -390,7 +422,10 @@ impl Loop {
 
     /// Until there is something to do.
     async fn rest(&mut self, news: &Watched<u64>, seen: Seen) {
-        let mut until = self.beat_at.min(self.scan_at).min(self.next.unwrap_or(self.scan_at));
+        let mut until = self.scan_at.min(self.next.unwrap_or(self.scan_at));
+        if self.calls.is_empty() {
+            until = until.min(self.beat_at);
+        }
         let told = news.get() != seen.told;
         if told {
             until = until.min(self.echo_until);
@@ -398,6 +433,7 @@ impl Loop {
         let stopping = Arc::clone(&self.stopping);
         let queues = self.queues.clone();
         tokio::select! { biased;
+            Some(call) = self.calls.join_next_with_id() => self.came(call).await,
             ending = self.endings.recv() => {
                 if let Some(ending) = ending {
                     self.ending(ending);
@@ -432,6 +468,7 @@ impl Loop {
             let beats = Instant::now() >= self.beat_at;
             if !self.settle.is_empty() || beats {
                 self.turn(Vec::new(), beats).await;
+                self.all_came().await;
             }
             if self.settle.is_empty() && self.running.is_empty() || over {
                 return;

@@ -13,12 +13,17 @@ use windlass_core::port::job::{CLAIM_MAX, QUEUES_MAX};
 use super::Lane;
 use crate::error::Error;
 
+/// So few are asked for at once.
+const WHOLE_MAX: u32 = 32;
+
 /// A queue that is worked on.
 pub(super) struct Place {
     pub(super) lane: Lane,
     /// Claimed and not begun, each with when it came.
     pub(super) waiting: VecDeque<(Job, Instant)>,
     pub(super) running: u32,
+    /// Asked for in turns that are on their way.
+    asked: u32,
     /// How many are claimed ahead, at the pace of late.
     ahead: u32,
     /// One that began waited long here, compared with the store.
@@ -33,8 +38,11 @@ impl Place {
     }
 
     fn free(&self) -> u32 {
-        let taken = self.running.saturating_add(u32::try_from(self.waiting.len()).unwrap_or(u32::MAX));
-        self.lane.concurrency.saturating_add(self.ahead).saturating_sub(taken)
+        let waiting = u32::try_from(self.waiting.len()).unwrap_or(u32::MAX);
+        let taken = self.running.saturating_add(self.asked).saturating_add(waiting);
+        let all = self.lane.concurrency.saturating_add(self.ahead);
+        // Two turns may be on their way: what one asks for is worked on while the store is at the other.
+        all.saturating_sub(taken).min(all.div_ceil(2).max(WHOLE_MAX))
     }
 
     /// The store is asked. What waits long here could begin elsewhere.
@@ -90,6 +98,7 @@ pub(super) fn places(lanes: Vec<Lane>) -> Result<Vec<Place>, Error> {
             lane: Lane { concurrency, prefetch, ..lane },
             waiting: VecDeque::new(),
             running: 0,
+            asked: 0,
             look: true,
         }
     };
@@ -109,6 +118,24 @@ pub(super) fn room(places: &[Place], all: bool) -> Vec<(QueueName, u32)> {
         (place.lane.queue.clone(), first + more)
     });
     room.filter(|(_, free)| all || *free > 0).collect()
+}
+
+/// This much is asked for.
+pub(super) fn asked(places: &mut [Place], want: &[(QueueName, u32)]) {
+    each(places, want, |place, n| place.asked += n);
+}
+
+/// It was answered, or never will be.
+pub(super) fn heard(places: &mut [Place], want: &[(QueueName, u32)]) {
+    each(places, want, |place, n| place.asked -= n);
+}
+
+fn each(places: &mut [Place], want: &[(QueueName, u32)], change: impl Fn(&mut Place, u32)) {
+    for (queue, n) in want {
+        if let Some(place) = places.iter_mut().find(|place| place.lane.queue == *queue) {
+            change(place, *n);
+        }
+    }
 }
 
 /// Takes a job away that waits here: any delivery of it, or one.

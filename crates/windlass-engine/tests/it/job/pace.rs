@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use windlass_core::job::JobStatus;
-use windlass_engine::job::Waited;
+use windlass_core::job::{JobStatus, NewJob};
 use windlass_engine::job::worker::Told;
+use windlass_engine::job::{JobOptions, Waited};
 
 use super::working::Door;
-use super::yard::{Yard, lane, options, pass};
+use super::yard::{Yard, lane, options, pass, queue};
 
 /// Quick handlers over a slow way: each turn brings as much as they get through meanwhile.
 #[tokio::test(start_paused = true)]
@@ -24,6 +24,70 @@ async fn handlers_do_not_wait_for_the_store() {
     assert_eq!(door.came(), 2_000);
     let turns = yard.port.turns();
     assert!(turns < 60, "{turns} turns: two jobs a turn would be a thousand, a hundred of them twenty");
+}
+
+/// While the store is at one turn, handlers get through what it brought before, and that goes too.
+#[tokio::test(start_paused = true)]
+async fn the_store_does_not_wait_for_handlers() {
+    let (yard, door) = (Yard::new(options()), Arc::new(Door::default()));
+    let handles = yard.queues.submit_all((0..2_000).map(|_| yard.job()).collect()).await.unwrap();
+    yard.port.turns_take(10);
+    yard.queues.work(vec![lane("q", 2, 200, door.stays(0))]).unwrap();
+    for handle in handles {
+        handle.await.unwrap();
+    }
+    let ways = yard.port.ways();
+    assert_eq!((ways.most, ways.asked), (2, 101), "each has half of what fits");
+}
+
+/// A heartbeat speaks of jobs that another turn may end.
+#[tokio::test(start_paused = true)]
+async fn heartbeats_go_alone() {
+    let (yard, door) = (Yard::new(JobOptions { lease_ms: 150, ..options() }), Arc::new(Door::default()));
+    let handles = yard.queues.submit_all((0..3_000).map(|_| yard.job()).collect()).await.unwrap();
+    yard.port.turns_take(10);
+    let long = yard.queues.submit(NewJob { queue: queue("long"), ..yard.job() }).await.unwrap();
+    let lanes = vec![lane("q", 2, 200, door.stays(0)), lane("long", 1, 0, door.shut())];
+    yard.queues.work(lanes).unwrap();
+    for handle in handles {
+        handle.await.unwrap();
+    }
+    door.open.notify_one();
+    long.await.unwrap();
+    let ways = yard.port.ways();
+    assert!(ways.most == 2 && ways.beats > 3, "{ways:?}");
+    assert_eq!(ways.beats_met, 0, "{ways:?}");
+}
+
+/// A turn has found nothing, and before its answer is here something is submitted.
+#[tokio::test(start_paused = true)]
+async fn what_is_heard_while_a_turn_is_on_its_way_is_looked_for() {
+    let (yard, door) = (Yard::new(options()), Arc::new(Door::default()));
+    yard.queues.submit(yard.job()).await.unwrap();
+    yard.queues.work(vec![lane("q", 2, 0, door.shut())]).unwrap();
+    pass(100).await;
+    yard.port.answers_take(100);
+    let elsewhere = yard.elsewhere(options());
+    elsewhere.submit(NewJob { queue: queue("another"), ..yard.job() }).await.unwrap();
+    pass(50).await;
+    elsewhere.submit(yard.job()).await.unwrap();
+    pass(200).await;
+    assert_eq!(door.came(), 2);
+}
+
+/// What it claims, nobody here will begin.
+#[tokio::test(start_paused = true)]
+async fn what_a_turn_on_its_way_brings_to_a_worker_that_stops_goes_back() {
+    let (yard, door) = (Yard::new(JobOptions { drain_ms: 200, ..options() }), Arc::new(Door::default()));
+    yard.queues.submit(yard.job()).await.unwrap();
+    let worker = yard.queues.work(vec![lane("q", 2, 0, door.shut())]).unwrap();
+    pass(100).await;
+    yard.port.answers_take(100);
+    yard.elsewhere(options()).submit(yard.job()).await.unwrap();
+    pass(50).await;
+    assert_eq!(yard.list(&[JobStatus::Running]).await.len(), 2);
+    worker.stop().await;
+    assert_eq!((yard.list(&[JobStatus::Pending]).await.len(), door.came()), (2, 1));
 }
 
 /// Long work is left to whoever is free: it does not wait where others run.

@@ -124,7 +124,10 @@ pub(crate) struct Port {
     asks_take_ms: AtomicU64,
     /// How long turns are on their way, and how many there were.
     turns_take_ms: AtomicU64,
+    /// How long their answers are.
+    answers_take_ms: AtomicU64,
     turns: AtomicU32,
+    ways: Mutex<Ways>,
     submits: AtomicU32,
     /// Jobs that were read.
     loads: AtomicU32,
@@ -132,6 +135,19 @@ pub(crate) struct Port {
     rough: Mutex<Option<(fastrand::Rng, Instant)>>,
     /// What comes late is passed on as if it did not.
     spoiled: AtomicBool,
+}
+
+/// Turns that were on their way at the same time.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Ways {
+    now: u32,
+    pub(crate) most: u32,
+    /// The most jobs that one of them asked for.
+    pub(crate) asked: u32,
+    /// Those with heartbeats, and those of them that met another.
+    beats_now: u32,
+    pub(crate) beats: u32,
+    pub(crate) beats_met: u32,
 }
 
 /// What becomes of a call.
@@ -152,6 +168,8 @@ impl Port {
             in_order: AtomicBool::new(false),
             asks_take_ms: AtomicU64::new(0),
             turns_take_ms: AtomicU64::new(0),
+            answers_take_ms: AtomicU64::new(0),
+            ways: Mutex::default(),
             turns: AtomicU32::new(0),
             submits: AtomicU32::new(0),
             loads: AtomicU32::new(0),
@@ -235,6 +253,30 @@ impl Port {
         self.turns_take_ms.store(ms, Ordering::SeqCst);
     }
 
+    pub(crate) fn answers_take(&self, ms: u64) {
+        self.answers_take_ms.store(ms, Ordering::SeqCst);
+    }
+
+    pub(crate) fn ways(&self) -> Ways {
+        *self.ways.lock().unwrap()
+    }
+
+    fn goes(&self, beats: bool, asked: u32) {
+        let mut ways = self.ways.lock().unwrap();
+        ways.asked = ways.asked.max(asked);
+        ways.now += 1;
+        ways.most = ways.most.max(ways.now);
+        ways.beats += u32::from(beats);
+        ways.beats_now += u32::from(beats);
+        ways.beats_met += u32::from(ways.now > 1 && ways.beats_now > 0);
+    }
+
+    fn came(&self, beats: bool) {
+        let mut ways = self.ways.lock().unwrap();
+        ways.now -= 1;
+        ways.beats_now -= u32::from(beats);
+    }
+
     pub(crate) fn turns(&self) -> u32 {
         self.turns.load(Ordering::SeqCst)
     }
@@ -269,6 +311,9 @@ impl Jobs for Port {
     }
 
     async fn turn(&self, turns: &[Turn]) -> Result<Vec<Turned>, PortError> {
+        let beats = turns.iter().any(|turn| !turn.beat.is_empty());
+        let asked = turns.iter().flat_map(|turn| &turn.want).map(|(_, n)| *n).sum();
+        self.goes(beats, asked);
         // sleep: the way is what the test is about.
         tokio::time::sleep(Duration::from_millis(self.turns_take_ms.load(Ordering::SeqCst))).await;
         self.turns.fetch_add(1, Ordering::SeqCst);
@@ -279,6 +324,9 @@ impl Jobs for Port {
             }
             false => self.over_the_way(self.up()?.turn(turns)).await,
         };
+        // sleep: the way is what the test is about.
+        tokio::time::sleep(Duration::from_millis(self.answers_take_ms.load(Ordering::SeqCst))).await;
+        self.came(beats);
         let settles = turns.iter().any(|turn| !turn.settle.is_empty());
         let lost = self.lost.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
         match settles && lost.is_ok() {
