@@ -12,7 +12,7 @@ use windlass_core::time::Ms;
 
 use crate::Inner;
 use crate::error::corrupt;
-use crate::reply::{array, parts, text};
+use crate::reply::{Parts, array, text};
 
 /// What of a job is read, each part under its own key; when it was submitted and began is in `meta` too.
 const PARTS: [&str; 6] = ["status", "meta", "payload", "completed_at", "result", "error"];
@@ -163,11 +163,15 @@ fn at(value: Value) -> Result<Option<Ms>, PortError> {
     }
 }
 
-/// A job as a claim gives it.
-pub(super) fn claimed(value: Value) -> Result<Job, PortError> {
-    let parts = &mut parts(value)?;
-    let (id, meta, payload): (JobId, String, Value) = (parts.parse()?, parts.text()?, parts.value()?);
-    Ok(Job { payload: json(payload)?, error: error(parts.value()?)?, ..base(id, &meta, JobStatus::Running)? })
+/// Jobs as a claim gives them, part after part.
+pub(super) fn claimed(mut parts: Parts) -> Result<Vec<Job>, PortError> {
+    let mut jobs = Vec::new();
+    while let Some(id) = parts.next() {
+        let id: JobId = text(id)?.parse().map_err(|error| corrupt("a job's id", error))?;
+        let (meta, payload, why) = (parts.text()?, parts.value()?, parts.value()?);
+        jobs.push(Job { payload: json(payload)?, error: error(why)?, ..base(id, &meta, JobStatus::Running)? });
+    }
+    Ok(jobs)
 }
 
 /// Jobs by their ids, those that are there.

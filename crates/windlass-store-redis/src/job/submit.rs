@@ -7,7 +7,8 @@ use windlass_core::port::job::Submitted;
 use windlass_core::port::{Each, PortError, Refusal};
 
 use crate::Inner;
-use crate::reply::{array, parts};
+use crate::error::corrupt;
+use crate::reply::{array, number, text};
 use crate::script::{self, Call};
 use crate::state::step::json;
 
@@ -17,9 +18,9 @@ pub(super) async fn submit(inner: &Inner, groups: &[Vec<NewJob>]) -> Each<Vec<Su
     let sound = || groups.iter().zip(&checked).filter(|(_, checked)| checked.is_ok()).map(|(group, _)| group);
     let mut call = inner.script(&script::SUBMIT).arg(sound().count());
     for group in sound() {
-        call.push(group.len());
-        for new in group {
-            push(&mut call, new)?;
+        call.push(group.chunk_by(alike).count());
+        for run in group.chunk_by(alike) {
+            push(&mut call, run)?;
         }
     }
     let mut answers = match sound().next() {
@@ -34,36 +35,54 @@ pub(super) async fn submit(inner: &Inner, groups: &[Vec<NewJob>]) -> Each<Vec<Su
     each.collect()
 }
 
-fn push(call: &mut Call, new: &NewJob) -> Result<(), PortError> {
-    let (when, ms) = match new.when {
+/// Whether what they have in common can be said once.
+fn alike(one: &NewJob, other: &NewJob) -> bool {
+    let shared = |new: &NewJob| (new.priority, new.when, new.key.is_some());
+    one.queue == other.queue && one.tenant == other.tenant && shared(one) == shared(other)
+}
+
+/// Jobs that are alike.
+fn push(call: &mut Call, run: &[NewJob]) -> Result<(), PortError> {
+    let Some(first) = run.first() else { return Ok(()) };
+    let (when, ms) = match first.when {
         When::Now => ("now", 0),
         When::In(ms) => ("in", ms),
         When::At(at) => ("at", at.get()),
     };
-    let digest = new.digest();
-    let Backoff { first_ms, max_ms } = new.backoff;
-    let mut rest = format!(",{},{first_ms},{max_ms},{},{digest}", new.max_attempts, new.timeout_ms.unwrap_or(0));
-    // As JSON writes it: so it stands in the record, and so it is part of a key.
-    let key = new.key.as_ref().map(json).transpose()?.unwrap_or_default();
-    if !key.is_empty() {
-        rest += &format!(r#",{{"key":{key}}}"#);
+    let width = if first.key.is_some() { 4 } else { 3 };
+    call.push((first.queue.as_str(), first.tenant.as_ref().map_or("", TenantId::as_str), first.priority));
+    call.push((when, ms, width, run.len()));
+    for new in run {
+        let Backoff { first_ms, max_ms } = new.backoff;
+        let (attempts, timeout, digest) = (new.max_attempts, new.timeout_ms.unwrap_or(0), new.digest());
+        let mut rest = format!(",{attempts},{first_ms},{max_ms},{timeout},{digest}");
+        // As JSON writes it: so it stands in the record, and so it is part of a key.
+        let key = new.key.as_ref().map(json).transpose()?;
+        if let Some(key) = &key {
+            rest += &format!(r#",{{"key":{key}}}"#);
+        }
+        call.push((new.id.to_string(), rest, new.payload.as_ref().map_or("", Json::as_str)));
+        if let Some(key) = &key {
+            call.push(key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or_default());
+        }
     }
-    let key = key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or_default();
-    call.push((new.id.to_string(), new.queue.as_str(), new.tenant.as_ref().map_or("", TenantId::as_str)));
-    call.push((new.priority, digest, key, when, ms, rest));
-    call.push(new.payload.as_ref().map_or("", Json::as_str));
     Ok(())
 }
 
 fn answered(group: &[NewJob], answer: redis::Value) -> Result<Result<Vec<Submitted>, Refusal>, PortError> {
-    let mut all = array(answer)?;
+    let all = array(answer)?;
     if all.first() != Some(&redis::Value::BulkString(b"ok".to_vec())) {
         let Some(first) = group.first() else { return Ok(Ok(Vec::new())) };
         return super::refusal(first.id, redis::Value::Array(all), "").map(Err);
     }
-    let submitted = array(all.pop().unwrap_or(redis::Value::Nil))?.into_iter().map(|one| {
-        let one = &mut parts(one)?;
-        Ok(Submitted { id: one.parse()?, existing: one.number::<u8>()? == 1 })
-    });
-    submitted.collect::<Result<_, PortError>>().map(Ok)
+    // All are new but those that are named, each by its place and who was there.
+    let mut submitted: Vec<_> = group.iter().map(|new| Submitted { id: new.id, existing: false }).collect();
+    let old = &mut all.into_iter().skip(1);
+    while let (Some(place), Some(id)) = (old.next(), old.next()) {
+        let place: usize = number(place)?;
+        let id = text(id)?.parse().map_err(|error| corrupt("a job's id", error))?;
+        let there = place.checked_sub(1).and_then(|at| submitted.get_mut(at));
+        *there.ok_or_else(|| corrupt("a place", place))? = Submitted { id, existing: true };
+    }
+    Ok(Ok(submitted))
 }

@@ -61,7 +61,7 @@ fn turned(turn: &Turn, answer: Value) -> Result<Turned, PortError> {
     let settled = settled.collect::<Result<_, _>>()?;
     let beaten = turn.beat.iter().zip(parts.parts()?).map(|(of, answer)| beaten(of, answer));
     let beaten = beaten.collect::<Result<_, _>>()?;
-    let claimed = parts.parts()?.map(record::claimed).collect::<Result<_, _>>()?;
+    let claimed = record::claimed(parts.parts()?)?;
     let next = parts.some()?.and_then(|next| next.parse().ok()).map(Ms::new);
     Ok(Turned { settled, beaten, claimed, next, at: parts.at()? })
 }

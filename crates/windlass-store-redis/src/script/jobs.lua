@@ -157,14 +157,20 @@ local function join_ring(queue, tenant)
   end
 end
 
+-- Something was put into a lane.
+local function join_lane(queue, tenant)
+  local lane = queue .. ':' .. tenant
+  if not joined[lane] then
+    joined[lane] = true
+    join_ring(queue, tenant)
+  end
+end
+
 local function put_waiting(job, member)
   local lane = job.queue .. ':' .. job.tenant
   if tonumber(job.runAt) <= now then
     zadd($lane..lane, 0, member)
-    if not joined[lane] then
-      joined[lane] = true
-      join_ring(job.queue, job.tenant)
-    end
+    join_lane(job.queue, job.tenant)
   else
     zadd($queues, 0, job.queue)
     zadd($lanes..job.queue, 0, job.tenant)

@@ -4,8 +4,9 @@
 local call, argv = redis.call, args
 local TASK, TENANT, HISTORY, CKPT, META = $task, $tenant, $task_history, $ckpt, $ckpt_meta
 local out, stamp, bodies, gone, opens, frees, wakes = {}, s(now), {}, {}, {}, {}, false
--- So many arguments has every step, and so many more one whose task moves; then come its events and what is set.
-local HEAD, MOVE = 13, 12
+-- So many arguments has every step, and so many more one whose task moves; then come its events. What is set stands at the
+-- end: with its names if the task moves, which is seldom; otherwise it is always the same.
+local HEAD, MOVE, SAME = 13, 12, 5
 
 -- What lists have of a task follows it. Behind `m` stands what stays, what it was and what it is.
 local function moves(task, m)
@@ -40,7 +41,7 @@ for i = 1, tonumber(argv[3]) do
   local from = at + HEAD + (moved and MOVE or 0) + 1
   local events = tonumber(argv[from])
   local sets = from + events + 1
-  local till = sets + 2 * argv[sets]
+  local till = moved and sets + 2 * argv[sets] or sets + SAME - 1
   local r = call('HMGET', key, 'version', 'op', 'owner', 'control')
   local same = r[1] == argv[at + 4] and (r[2] or '') == argv[at + 5] and r[3] == argv[at + 6] and r[4] == argv[at + 7]
   local stored = same and (call('HGET', TENANT .. tenant, 'fence') or '0')
@@ -54,8 +55,14 @@ for i = 1, tonumber(argv[3]) do
       call('LTRIM', HISTORY .. task, -200, -1)
     end
     if argv[at + 9] ~= '' then put_checkpoint(task, fence) end
-    call('HSET', key, 'op', argv[at + 8] .. ' ' .. stamp, unpack(argv, sets + 1, till))
-    if moved then moves(task, at + HEAD) end
+    local op = argv[at + 8] .. ' ' .. stamp
+    if moved then
+      call('HSET', key, 'op', op, unpack(argv, sets + 1, till))
+      moves(task, at + HEAD)
+    else
+      call('HSET', key, 'op', op, 'updatedAt', argv[sets], 'detail', argv[sets + 1], 'version', argv[sets + 2],
+        'seq', argv[sets + 3], 'checkpoint', argv[sets + 4])
+    end
   else
     out[i] = 0
   end

@@ -36,6 +36,21 @@ local function s(n)
   return string.format('%.0f', n)
 end
 
+-- The same for numbers that come one after the other, of which all but the last three digits are nearly always those of
+-- the one before: to write a number takes longer than to put two texts together.
+local LAST, thousands, thousands_text = {}, nil, nil
+local function next_s(n)
+  if n < 1000 then return s(n) end
+  local of = math.floor(n / 1000)
+  if of ~= thousands then thousands, thousands_text = of, s(of) end
+  local last = LAST[n - 1000 * of]
+  if not last then
+    last = string.format('%03d', n - 1000 * of)
+    LAST[n - 1000 * of] = last
+  end
+  return thousands_text .. last
+end
+
 -- So many milliseconds from now, and not beyond the end of time.
 local function after_now(ms)
   local t = now + ms

@@ -2,15 +2,13 @@
 local turns, ids = {}, {}
 for t = 1, tonumber(nx()) do
   local turn = {worker = nx(), lease = tonumber(nx()), settle = {}, beat = {}, want = {}}
+  turn.held = ',"' .. turn.worker .. '",'
+  -- What has ended is used where it stands: id, fence, how, and what more there is to say.
   for i = 1, tonumber(nx()) do
-    local said = {id = nx(), fence = nx(), kind = nx()}
-    if said.kind == 'completed' then
-      said.text = nx()
-    elseif said.kind == 'failed' then
-      said.text, said.cancelled, said.retry, said.spread = nx(), nx(), nx() == '1', tonumber(nx())
-    end
-    turn.settle[i] = said
-    ids[#ids + 1] = said.id
+    local p = at + 1
+    turn.settle[i] = p
+    ids[#ids + 1] = args[p]
+    at = at + 3 + (MORE_SAID[args[p + 2]] or 0)
   end
   for i = 1, tonumber(nx()) do
     turn.beat[i] = {id = nx(), fence = nx()}
@@ -28,7 +26,7 @@ preload(ids)
 local out = {}
 for t, turn in ipairs(turns) do
   local settled, beaten = {}, {}
-  for i, said in ipairs(turn.settle) do settled[i] = settle(said) end
+  for i, p in ipairs(turn.settle) do settled[i] = settle(p, turn) end
   for i, said in ipairs(turn.beat) do beaten[i] = beat(said, turn.lease) end
   out[t] = {settled, beaten, {}, '', s(now)}
 end
@@ -36,13 +34,13 @@ flush()
 for t, turn in ipairs(turns) do
   local jobs, wanted = {}, 0
   turn.till = s(after_now(turn.lease))
-  turn.holds = ',"' .. turn.worker .. '",' .. turn.till
+  turn.holds = turn.held .. turn.till
   for _, want in ipairs(turn.want) do
     wanted = wanted + want.n
     claim(want.queue, want.n, turn, jobs)
   end
   out[t][3] = jobs
-  if #jobs < wanted then out[t][4] = next_of(turn) end
+  if given_in(jobs) < wanted then out[t][4] = next_of(turn) end
 end
 finish()
 return out

@@ -1,7 +1,13 @@
 -- What workers say and claim.
-local wanted_all, fence_next, payloads, firsts, of_queue, leave, come
+local wanted_all, fence_next, payloads, firsts
+-- Where the job before came from: nearly always the next one does too.
+local of_lane, of_queue, of_tenant, leave, come
+-- When the job before might begin and was submitted, as its record has it, and when it began.
+local of_times, of_begun
 clears[#clears + 1] = function()
-  wanted_all, fence_next, payloads, firsts, of_queue, leave, come = 0, nil, {}, {}, nil, nil, nil
+  wanted_all, fence_next, payloads, firsts = 0, nil, {}, {}
+  of_lane, of_queue, of_tenant, leave, come = nil, nil, nil, nil, nil
+  of_times, of_begun = nil, nil
 end
 clears[#clears]()
 
@@ -10,26 +16,32 @@ local function holds(job, fence)
   if job.worker == '' then return {'State', L.status_of(job)} end
 end
 
+-- How many arguments more it takes to say how something ended.
+local MORE_SAID = {completed = 1, failed = 4}
+
 -- A job that runs under this fence and is done, without taking it apart: its record stays as it is, and the status says
 -- the rest. Whatever else there is to say is said below.
-local RUNS = '^%[%d+,(%d+),%d+,(%d+),"[^"]+",%d+,%d+,%d+,(%d+),"([^"]*)","([^"]*)"'
-local function complete(said)
-  local id = said.id
+local function complete(id, fence, result, turn)
   local text = cache[id]
   if statuses[id] ~= 'running' or type(text) ~= 'string' or text:find(',{"cancel":', 1, true) then return false end
-  local attempt, fence, started, queue, tenant = text:match(RUNS)
-  if fence ~= said.fence then return false end
+  local _, to = text:find(',' .. fence .. turn.held, 1, true)
+  if not to then return false end
+  local started, from = text:match('^%d+,%d+,%d+,(%d+)()', to + 1)
+  if not of_lane or text:find(of_lane, from, true) ~= from then
+    of_queue, of_tenant = text:match('^,"([^"]*)","([^"]*)",', from)
+    of_lane = ',"' .. of_queue .. '","' .. of_tenant .. '",'
+    leave, come = list_of(rems, $running..of_queue), list_of(adds, $ended_jobs..'completed')
+  end
+  local queue, tenant = of_queue, of_tenant
   local ends, newest = end_of(started)
   statuses[id] = 'completed'
   local n = set_n
   sets[n + 1], sets[n + 2] = JOB .. id .. ':status', 'completed'
-  sets[n + 3], sets[n + 4] = JOB .. id .. ':result', said.text
+  sets[n + 3], sets[n + 4] = JOB .. id .. ':result', result
   sets[n + 5], sets[n + 6] = JOB .. id .. ':completed_at', ends
   set_n = n + 6
-  if attempt ~= '1' then dels[#dels + 1] = JOB .. id .. ':error' end
-  if queue ~= of_queue then
-    of_queue, leave, come = queue, list_of(rems, $running..queue), list_of(adds, $ended_jobs..'completed')
-  end
+  -- It began once: there is no error of an attempt before.
+  if text:sub(1, 7) ~= '[2,1,1,' then dels[#dels + 1] = JOB .. id .. ':error' end
   leave[#leave + 1] = id .. tenant
   n = #come
   come[n + 1], come[n + 2] = 0, newest .. id .. queue .. ':' .. tenant
@@ -42,25 +54,27 @@ local function complete(said)
   return true
 end
 
-local function settle(said)
-  if said.kind == 'completed' and complete(said) then return 'completed' end
-  local job = L.job_of(said.id)
+-- What is said of a job from this argument on.
+local function settle(p, turn)
+  local id, fence, kind = args[p], args[p + 1], args[p + 2]
+  if kind == 'completed' and complete(id, fence, args[p + 3], turn) then return 'completed' end
+  local job = L.job_of(id)
   if not job then return {'NotFound'} end
-  if job.worker == '' and job.fence == said.fence and said.fence ~= '0' then return L.status_of(job) end
-  local no = holds(job, said.fence)
+  if job.worker == '' and job.fence == fence and fence ~= '0' then return L.status_of(job) end
+  local no = holds(job, fence)
   if no then return no end
-  if said.kind == 'completed' then
-    L.write(job, 'result', said.text)
+  if kind == 'completed' then
+    L.write(job, 'result', args[p + 3])
     if tonumber(job.attempt) > 1 then L.forget_part(job, 'error') end
     L.leave_running(job)
     L.ended(job, 'completed')
-  elseif said.kind == 'failed' then
+  elseif kind == 'failed' then
     if L.wants_end(job) then
-      L.failed(job, said.cancelled)
+      L.failed(job, args[p + 4])
     else
-      L.again_or_failed(job, said.text, said.retry, said.spread)
+      L.again_or_failed(job, args[p + 3], args[p + 5] == '1', tonumber(args[p + 6]))
     end
-  elseif said.kind == 'released' then
+  elseif kind == 'released' then
     if L.wants_end(job) then
       L.failed(job, L.windlass_error('CANCELLED', 'its end was asked for while it ran'))
     else
@@ -97,10 +111,21 @@ local function next_fence()
     end
   end
   fence_next = fence_next + 1
-  return s(fence_next - 1)
+  return next_s(fence_next - 1)
 end
 
--- The job is this worker's, who gets it with its payload and what went wrong in the attempt before.
+-- What a worker gets of a job, one after the other: id, record, payload, what went wrong in the attempt before.
+local GIVEN = 4
+local function give(out, id, meta, payload, why)
+  local n = #out
+  out[n + 1], out[n + 2], out[n + 3], out[n + 4] = id, meta, payload, why
+end
+
+local function given_in(out)
+  return #out / GIVEN
+end
+
+-- The job is this worker's.
 local function deliver(job, turn, out)
   local id = job.id
   job.worker, job.fence, job.lease = turn.worker, next_fence(), turn.till
@@ -114,18 +139,18 @@ local function deliver(job, turn, out)
   local payload = payloads[id]
   if payload == nil then payload = redis.call('GET', JOB .. id .. ':payload') end
   local why = tonumber(job.attempt) > 1 and (job.error or redis.call('GET', JOB .. id .. ':error'))
-  out[#out + 1] = {id, job.meta, payload, why}
+  give(out, id, job.meta, payload, why)
 end
 
 -- One more, as text: nearly always a small number, and to write a number takes longer than to find it.
 local MORE = {['0'] = '1', ['1'] = '2', ['2'] = '3', ['3'] = '4'}
 
 -- The same for a job that waits and is not taken apart, as nearly all are.
-local WAITS = '^%[(%d+),(%d+),0,%d+,"",0(,%d+,(%d+),)%d+()'
+local WAITS = '^%[(%d+),(%d+),0,%d+,"",0(,%d+,%d+,)%d+()'
 local function deliver_waiting(id, tenant, turn, out, runs)
   local text = cache[id]
-  local version, attempt, times, submitted, rest
-  if type(text) == 'string' then version, attempt, times, submitted, rest = text:match(WAITS) end
+  local version, attempt, times, rest
+  if type(text) == 'string' then version, attempt, times, rest = text:match(WAITS) end
   if not version then
     local job = L.job_of(id)
     if not job then return false end
@@ -133,7 +158,11 @@ local function deliver_waiting(id, tenant, turn, out, runs)
     deliver(job, turn, out)
     return true
   end
-  local begun = tonumber(submitted) > now and submitted or now_text
+  if times ~= of_times then
+    local submitted = times:match('(%d+),$')
+    of_times, of_begun = times, tonumber(submitted) > now and submitted or now_text
+  end
+  local begun = of_begun
   attempt = MORE[attempt] or attempt + 1
   local meta = '[' .. (MORE[version] or version + 1) .. ',' .. attempt .. ',1,' .. next_fence() .. turn.holds .. times
     .. begun .. text:sub(rest)
@@ -145,7 +174,7 @@ local function deliver_waiting(id, tenant, turn, out, runs)
   set_n = n + 6
   n = #runs
   runs[n + 1], runs[n + 2] = turn.till, id .. tenant
-  out[#out + 1] = {id, meta, payloads[id], attempt ~= '1' and redis.call('GET', JOB .. id .. ':error')}
+  give(out, id, meta, payloads[id], attempt ~= '1' and redis.call('GET', JOB .. id .. ':error'))
   return true
 end
 
@@ -283,7 +312,7 @@ local function claim_waiting(queue, room, turn, out)
   local whole = looked < room
   local alone = whole and looked == 1
   share(list, room, whole and room or 1)
-  local all, most, given = {}, 0, #out
+  local all, most, given = {}, 0, given_in(out)
   for _, tenant in ipairs(list) do
     given = given + tenant.n
     if tenant.n > 0 then
@@ -315,7 +344,7 @@ local function claim_waiting(queue, room, turn, out)
   local first = firsts[running]
   if first ~= nil and #all > 0 then firsts[running] = first and math.min(first, till) or till end
   -- Whether to look again: without rules all have been given what they have, as far as there was room.
-  return moved and (has_rules or not whole or #out < given)
+  return moved and (has_rules or not whole or given_in(out) < given)
 end
 
 local function claim(queue, n, turn, out)
@@ -328,10 +357,10 @@ local function claim(queue, n, turn, out)
   end
   local of = rule('queue:' .. queue)
   if n == 0 or of.held then return end
-  local before = #out
+  local before = given_in(out)
   if has_come($running..queue) then
     judge_queue(queue, 1000000, function(job)
-      if #out - before >= n then return 'enough' end
+      if given_in(out) - before >= n then return 'enough' end
       if rule_of_tenant(job.tenant).held then return 'stays' end
       deliver(job, turn, out)
     end)
@@ -339,7 +368,7 @@ local function claim(queue, n, turn, out)
   end
   if has_come($later..queue) then promote(queue) end
   while true do
-    local room = n - (#out - before)
+    local room = n - (given_in(out) - before)
     if of.running then room = math.min(room, of.running - redis.call('ZCARD', $running..queue)) end
     if room <= 0 then return end
     if not claim_waiting(queue, room, turn, out) then return end

@@ -84,15 +84,13 @@ impl<'s> Onward<'s> {
         for (event, seq) in step.events.iter().zip(from.seq + 1..) {
             args.push(format!(r#"{{"seq":{seq}{}"#, tail(event)?));
         }
-        let mut sets = match moved {
-            true => row::task_fields(task, false)?,
-            false => vec![("updatedAt", task.updated_at.get().to_string()), ("detail", row::detail(task)?)],
-        };
-        sets.push(("version", (from.version + 1).to_string()));
-        sets.push(("seq", self.seq().to_string()));
-        if stored != from.checkpoint {
-            sets.push(("checkpoint", stored.to_string()));
+        let (version, seq) = (from.version + 1, self.seq());
+        if !moved {
+            args.push((task.updated_at.get(), row::detail(task)?, version, seq, stored));
+            return Ok(args);
         }
+        let mut sets = row::task_fields(task, false)?;
+        sets.extend([("version", version.to_string()), ("seq", seq.to_string()), ("checkpoint", stored.to_string())]);
         sets.extend(row::taken_back(&from.control, control));
         args.push(sets.len());
         sets.into_iter().for_each(|set| args.push(set));
