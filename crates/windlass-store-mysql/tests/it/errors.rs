@@ -1,5 +1,6 @@
 //! What people are told when something is wrong.
 
+use mysql_async::prelude::Queryable as _;
 use windlass_core::id::{JobId, QueueName};
 use windlass_core::job::NewJob;
 use windlass_core::json::Json;
@@ -9,7 +10,7 @@ use windlass_core::port::lock::Locks;
 use windlass_core::port::state::{Filter, Key, State};
 use windlass_store_mysql::{MySql, OpenError, Options};
 
-use crate::server::{Server, database, database_on, execute, url};
+use crate::server::{Server, client, database, database_on, execute, url};
 
 #[tokio::test]
 async fn a_wrong_password_is_said_and_not_repeated() {
@@ -76,11 +77,13 @@ async fn a_connection_that_the_server_has_closed_is_made_again() {
     let store = MySql::open(&database.url, &Options { connections: 1, ..Options::default() }).await.unwrap();
     State::beat(&store, &"one".parse().unwrap(), 1_000).await.unwrap();
     let name = database.url.rsplit('/').next().unwrap();
-    let kill = format!(
-        "BEGIN NOT ATOMIC FOR c IN (SELECT id FROM information_schema.processlist WHERE db = '{name}' AND id <> CONNECTION_ID()) \
-         DO EXECUTE IMMEDIATE CONCAT('KILL ', c.id); END FOR; END"
-    );
-    execute(&format!("{}/mysql", url()), &kill).await;
+    let mut somebody = client(&format!("{}/mysql", url())).await;
+    let theirs = format!("SELECT id FROM information_schema.processlist WHERE db = '{name}'");
+    let theirs: Vec<u64> = somebody.query(theirs).await.unwrap();
+    assert!(!theirs.is_empty());
+    for id in theirs {
+        somebody.query_drop(format!("KILL {id}")).await.unwrap();
+    }
     // At most the one call that meets the closed connection has no answer.
     let _unknown = State::beat(&store, &"one".parse().unwrap(), 1_000).await;
     State::beat(&store, &"one".parse().unwrap(), 1_000).await.unwrap();

@@ -4,7 +4,7 @@ use windlass_conformance::certificates;
 use windlass_core::port::state::{Key, State};
 use windlass_store_mysql::{MySql, Options};
 
-use crate::server::{Server, database_on, execute, url};
+use crate::server::{Server, database_on, execute};
 
 /// How a store on this URL opens and answers.
 async fn opened(url: &str) -> Result<(), String> {
@@ -59,7 +59,9 @@ async fn each_mode_asks_of_the_server_what_it_says() {
 
 #[tokio::test]
 async fn a_server_without_tls_is_refused_when_tls_is_asked_for() {
-    let database = database_on(&url()).await;
+    // One that has none, whatever the server of the test run has.
+    let server = Server::start();
+    let database = database_on(&server.url()).await;
     for mode in ["REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"] {
         let error = opened(&format!("{}?ssl-mode={mode}", database.url)).await.unwrap_err();
         assert!(error.contains("WL-4052") && !error.contains("root@"), "{error}");
