@@ -2,6 +2,7 @@
 //! ended, what goes on and what there is room for go to the store in one call. While the store is at work on one, a second
 //! may be on its way, so that neither waits for the other.
 
+mod drain;
 mod here;
 mod lane;
 mod run;
@@ -208,6 +209,7 @@ struct Loop {
     settle: Vec<(Delivery, Outcome)>,
     /// Turns that are on their way. Whoever drops the worker drops them.
     calls: JoinSet<Answer>,
+    /// What they say.
     sent: HashMap<Id, Sent>,
     /// How often there was a reason to look in the store.
     looks: u64,
@@ -423,6 +425,7 @@ impl Loop {
     /// Until there is something to do.
     async fn rest(&mut self, news: &Watched<u64>, seen: Seen) {
         let mut until = self.scan_at.min(self.next.unwrap_or(self.scan_at));
+        // Heartbeats go alone: they wait for the answer to whatever is on its way.
         if self.calls.is_empty() {
             until = until.min(self.beat_at);
         }
@@ -449,46 +452,6 @@ impl Loop {
             () = queues.0.running.news().until(|now| *now != seen.here) => {}
             () = news.until(|now| *now != seen.told), if !told => {}
             () = tokio::time::sleep_until(until) => {}
-        }
-    }
-
-    /// The end: what was not begun goes back at once, what runs has its time, what is not over by then goes back too.
-    async fn drain(mut self) {
-        let end = Instant::now() + Duration::from_millis(self.queues.0.options.drain_ms);
-        let unbegun = self.places.iter_mut().flat_map(|place| place.waiting.drain(..));
-        self.settle.extend(unbegun.map(|(job, _)| back(job.id, job.fence)));
-        loop {
-            self.endings();
-            let over = Instant::now() >= end;
-            if over {
-                let left = self.held();
-                self.running.clear();
-                self.settle.extend(left.into_iter().map(|delivery| back(delivery.job, delivery.fence)));
-            }
-            let beats = Instant::now() >= self.beat_at;
-            if !self.settle.is_empty() || beats {
-                self.turn(Vec::new(), beats).await;
-                self.all_came().await;
-            }
-            if self.settle.is_empty() && self.running.is_empty() || over {
-                return;
-            }
-            if !self.settle.is_empty() {
-                // The store did not answer, and a moment has passed; or it asked for somebody's end.
-                continue;
-            }
-            tokio::select! { biased;
-                ending = self.endings.recv() => {
-                    if let Some(ending) = ending {
-                        self.ending(ending);
-                    }
-                }
-                cancel = self.cancels.recv() => match cancel {
-                    Ok(job) => self.cancel(job),
-                    Err(_) => self.beat_at = Instant::now(),
-                },
-                () = tokio::time::sleep_until(end.min(self.beat_at)) => {}
-            }
         }
     }
 }

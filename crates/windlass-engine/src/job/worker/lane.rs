@@ -13,7 +13,7 @@ use windlass_core::port::job::{CLAIM_MAX, QUEUES_MAX};
 use super::Lane;
 use crate::error::Error;
 
-/// So few are asked for at once.
+/// Up to so many are asked for in one turn, whatever fits.
 const WHOLE_MAX: u32 = 32;
 
 /// A queue that is worked on.
