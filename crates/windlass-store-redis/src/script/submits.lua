@@ -100,7 +100,6 @@ local function accept(run, metas, old)
     run_at = s(when == 'in' and after_now(run.ms) or math.max(run.ms, now))
     padded = ZEROS:sub(#run_at + 2) .. run_at
   end
-  seq = seq or redis.call('INCRBY', $job_seq, coming_n) - coming_n
   local head = '[1,0,0,0,"",0,' .. run_at .. ',' .. at_now .. ',0,"' .. queue .. '","' .. tenant .. '",' .. priority .. ','
   local first = (priority == '0' and NORMAL or string.format('%03d', 127 - priority)) .. padded
   local lane = run_at == at_now and list_of(adds, $lane..queue .. ':' .. tenant)
@@ -110,7 +109,8 @@ local function accept(run, metas, old)
     p = p + width
     if not old[i] then
       local id, payload = args[p], args[p + 2]
-      seq, came = seq + 1, came + 1
+      seq = (seq or redis.call('INCRBY', $job_seq, coming_n) - coming_n) + 1
+      came = came + 1
       local place = next_s(seq)
       if #place ~= digits then
         digits = #place
