@@ -16,6 +16,8 @@ pub(crate) const UNDER_WAY_MAX: usize = 2;
 pub(crate) trait Work: Send + Sized + 'static {
     /// Whether it counts among what is written together.
     const WRITES: bool = true;
+    /// How many are under way at a time.
+    const AT_ONCE: usize = UNDER_WAY_MAX;
     /// What one caller gets.
     type Answer: Send + 'static;
     /// What a batch holds already.
@@ -97,7 +99,7 @@ pub(crate) async fn carry<W: Work>(inner: &Arc<Inner>, work: W) -> Result<W::Ans
             true => queue.waiting.push_front(Waiting { work, reply }),
             false => queue.waiting.push_back(Waiting { work, reply }),
         }
-        let starts = queue.under_way < UNDER_WAY_MAX;
+        let starts = queue.under_way < W::AT_ONCE;
         queue.under_way += usize::from(starts);
         starts
     };

@@ -37,6 +37,8 @@ pub(crate) struct Batch {
 }
 
 impl Work for Turns {
+    /// A worker's next turn waits here, and goes at once: two of them would wait for each other's rows in the server.
+    const AT_ONCE: usize = 1;
     type Answer = Vec<Turned>;
     type Batch = Batch;
 
