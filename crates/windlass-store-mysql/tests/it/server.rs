@@ -141,12 +141,9 @@ impl Server {
             run(Command::new("chown").arg("mysql").arg(&folder));
         }
         let data = format!("--datadir={}", folder.join("data").display());
-        run(command("mariadb-install-db").args([
-            "--no-defaults",
-            "--auth-root-authentication-method=normal",
-            "--skip-test-db",
-            &data,
-        ]));
+        let mut install = command("mariadb-install-db");
+        install.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", &data]);
+        run(install.env("TMPDIR", &folder));
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         Server { folder, port, shells: Vec::new(), settings: Vec::new() }
     }
@@ -154,6 +151,8 @@ impl Server {
     /// Starts it on what is there.
     pub(crate) fn up(&mut self) {
         let mut shell = command("sh");
+        // A server that starts removes what others have in a folder for temporary tables that they share.
+        shell.env("TMPDIR", &self.folder);
         shell.args(["-c", SCRIPT, "sh"]).arg(&self.folder).arg(format!("--port={}", self.port)).args(&self.settings);
         let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let socket = format!("--socket={}", self.folder.join("socket").display());
