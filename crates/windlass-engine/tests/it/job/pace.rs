@@ -11,9 +11,10 @@ use windlass_engine::job::{JobOptions, Waited};
 use super::working::Door;
 use super::yard::{Yard, lane, options, pass, queue};
 
-/// Quick handlers over a slow way: each turn brings as much as they get through meanwhile.
+/// Quick handlers over a slow way: each turn brings as much as they get through meanwhile, and while the store is at one, they
+/// get through what it brought before, and that goes too.
 #[tokio::test(start_paused = true)]
-async fn handlers_do_not_wait_for_the_store() {
+async fn neither_handlers_nor_the_store_wait_for_the_other() {
     let (yard, door) = (Yard::new(options()), Arc::new(Door::default()));
     let handles = yard.queues.submit_all((0..2_000).map(|_| yard.job()).collect()).await.unwrap();
     yard.port.turns_take(10);
@@ -24,18 +25,6 @@ async fn handlers_do_not_wait_for_the_store() {
     assert_eq!(door.came(), 2_000);
     let turns = yard.port.turns();
     assert!(turns < 60, "{turns} turns: two jobs a turn would be a thousand, a hundred of them twenty");
-}
-
-/// While the store is at one turn, handlers get through what it brought before, and that goes too.
-#[tokio::test(start_paused = true)]
-async fn the_store_does_not_wait_for_handlers() {
-    let (yard, door) = (Yard::new(options()), Arc::new(Door::default()));
-    let handles = yard.queues.submit_all((0..2_000).map(|_| yard.job()).collect()).await.unwrap();
-    yard.port.turns_take(10);
-    yard.queues.work(vec![lane("q", 2, 200, door.stays(0))]).unwrap();
-    for handle in handles {
-        handle.await.unwrap();
-    }
     let ways = yard.port.ways();
     assert_eq!((ways.most, ways.asked), (2, 101), "each has half of what fits");
 }
