@@ -8,6 +8,7 @@ pub(crate) mod lease;
 mod ledger;
 pub(crate) mod plan;
 mod stages;
+pub(crate) mod standing;
 mod stranger;
 pub(crate) mod work;
 

@@ -26,6 +26,7 @@ use crate::options::Options;
 use crate::outage::Health;
 use crate::query::pulse::Rounds;
 use crate::run::dispatch::Queue;
+use crate::run::standing::Standing;
 use crate::run::work::Works;
 use crate::stage::Signals;
 use crate::stage::actions::Actions;
@@ -47,6 +48,8 @@ pub(crate) struct Shared {
     pub(crate) health: Health,
     pub(crate) works: Works,
     pub(crate) queue: Queue,
+    /// Attempts that ask how their plan stands.
+    pub(crate) standing: Mutex<Standing>,
     /// Turns at the store, if it gives them.
     pub(crate) turns: Option<Semaphore>,
     pub(crate) counts: Counts,
@@ -190,6 +193,7 @@ impl Shared {
             health: Health::default(),
             works: Works::default(),
             queue: Queue::default(),
+            standing: Mutex::default(),
             turns,
             counts: Counts::default(),
             rounds: Rounds::new(),

@@ -46,6 +46,8 @@ pub(crate) struct Attempt {
     version: u64,
     /// The checkpoint was read: before that it is the store's alone.
     resumed: bool,
+    /// Its plan has fewer slots than tasks, or has not been looked at yet: another task may wait for this one's slot.
+    scarce: bool,
 }
 
 /// Why an attempt ends without having reached an end of its task. It writes nothing more.
@@ -117,6 +119,7 @@ impl Attempt {
             named,
             version: row.version,
             resumed: false,
+            scarce: true,
         })
     }
 
@@ -159,7 +162,8 @@ impl Attempt {
             engine.touch(&self.task.plan);
         }
         // There was no room here, or none in the plan. Where others have its slots too, the store says when it has one.
-        if others + 1 >= engine.options.tasks_max as usize || of_plan + 1 >= self.job.plan.spec.max_concurrency {
+        let was_full = self.scarce && of_plan + 1 >= self.job.plan.spec.max_concurrency;
+        if others + 1 >= engine.options.tasks_max as usize || was_full {
             engine.queue.wake();
         }
         if others == 0 {
@@ -327,15 +331,15 @@ impl Attempt {
     async fn resume_point(&mut self) -> Result<Point, Stop> {
         // Whatever the policy: before the fence stands, somebody else may still change what is read here.
         self.catch_up(true).await?;
-        let mut keys = vec![Key::Plan(self.task.plan.clone())];
-        if self.ledger.checkpoint() > 0 {
-            keys.push(Key::Checkpoint(self.task.id.clone()));
-        }
-        let mut rows = self.load(&keys).await?.into_iter();
-        let plan = rows.next().flatten();
+        let plan = self.plan_now().await?;
+        self.scarce = plan.as_ref().is_none_or(|row| row.plan.is_short_of_slots());
+        let stored = match self.ledger.checkpoint() {
+            0 => None,
+            _ => self.load(&Key::Checkpoint(self.task.id.clone())).await?,
+        };
         let rolling = self.task.status == TaskStatus::RollingBack;
         self.resumed = true;
-        match rows.next().flatten() {
+        match stored {
             Some(Row::Checkpoint(stored)) => *self.checkpoint = stored,
             // What an ended task returned is there for a rollback; a run begins with nothing.
             _ if !rolling => *self.checkpoint = Checkpoint::new(self.task.pass, self.engine.clock.now()),
@@ -344,9 +348,7 @@ impl Attempt {
         if rolling {
             return Ok(Point::Onward);
         }
-        if let Some(Row::Plan(row)) = plan
-            && let Some(halt) = self.plan_halts(&row)
-        {
+        if let Some(halt) = plan.and_then(|row| self.plan_halts(&row)) {
             return Ok(Point::Halt(halt));
         }
         let completed = self.task.completed;
@@ -368,11 +370,26 @@ impl Attempt {
         }
     }
 
-    pub(super) async fn load(&mut self, keys: &[Key]) -> Result<Vec<Option<Row>>, Stop> {
-        loop {
+    async fn load(&self, key: &Key) -> Result<Option<Row>, Stop> {
+        let load = || {
             Counts::add(&self.engine.counts.calls);
-            match self.engine.state.load(keys).await {
-                Ok(rows) => return Ok(rows),
+            self.engine.state.load(std::slice::from_ref(key))
+        };
+        Ok(self.answered(load).await?.pop().flatten())
+    }
+
+    async fn plan_now(&self) -> Result<Option<PlanRow>, Stop> {
+        self.answered(|| self.engine.plan_now(&self.task.plan)).await
+    }
+
+    /// Asks until the store answers.
+    async fn answered<T, F>(&self, ask: impl Fn() -> F) -> Result<T, Stop>
+    where
+        F: Future<Output = Result<T, PortError>>,
+    {
+        loop {
+            match ask().await {
+                Ok(answer) => return Ok(answer),
                 Err(PortError::Unavailable(why)) => {
                     self.engine.store_is_down(&why);
                     self.wait_for_store().await?;
@@ -431,8 +448,7 @@ impl Attempt {
         if self.task.status != TaskStatus::Paused || !with_plan {
             return;
         }
-        let rows = self.load(&[Key::Plan(self.task.plan.clone())]).await;
-        let Ok([Some(Row::Plan(row))]) = rows.as_deref() else { return };
+        let Ok(Some(row)) = self.plan_now().await else { return };
         let failed = Statuses::of(&[TaskStatus::Failed]);
         let stops = row.plan.status == PlanStatus::Paused && row.plan.on_failure == OnFailure::Stop;
         if row.plan.status == PlanStatus::Running {

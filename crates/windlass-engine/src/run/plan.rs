@@ -1,10 +1,11 @@
 //! The conductor: sees plans to their end. Every instance does it for what it touched and, at intervals,
 //! for the plans it conducts; an instance that was already up takes over from one that died.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{TryStreamExt as _, stream};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::time::Instant;
 use windlass_core::event::{At, Event, Fact};
 use windlass_core::id::{PlanId, StageName, TaskId};
@@ -61,39 +62,50 @@ pub(crate) async fn conduct(engine: Arc<Shared>) {
 impl Shared {
     /// Ends those of these plans of which nothing is active any more.
     pub(crate) async fn settle(&self, plans: Vec<PlanId>) -> Result<(), Error> {
-        // Each takes some calls of the store one after the other, and no plan has to wait for those of another.
-        let plans = stream::iter(plans.into_iter().map(Ok));
-        plans.try_for_each_concurrent(SETTLED_AT_ONCE, |plan| async move { self.settle_one(&plan).await }).await
-    }
-
-    async fn settle_one(&self, plan: &PlanId) -> Result<(), Error> {
-        // Counting a plan's tasks costs as much as it has tasks: first whether one of them is active.
-        if self.has_task(plan, ACTIVE).await? {
-            return Ok(());
-        }
-        let Some((seen, _)) = self.over(plan).await? else { return Ok(()) };
-        if !self.asked_of(plan).await?.is_empty() {
-            return Ok(());
-        }
-        // What was asked for and had begun before that look is active now; what was asked for since has written the plan.
-        if let Some((row, fact)) = self.over(plan).await?
-            && row.version == seen.version
-        {
-            self.put_plan(row, fact).await?;
+        for some in plans.chunks(SETTLED_MAX) {
+            self.settle_some(some).await?;
         }
         Ok(())
     }
 
-    /// A plan of which everything has ended, and how that ends it.
-    async fn over(&self, plan: &PlanId) -> Result<Option<(PlanRow, Fact)>, Error> {
+    /// Plans that end together are looked at together, where the store can do that in one call.
+    async fn settle_some(&self, plans: &[PlanId]) -> Result<(), Error> {
+        // Counting a plan's tasks costs as much as it has tasks: first whether one of them is active.
+        let quiet = plans.iter().cloned().map(|plan| async move {
+            let has_one = self.has_task(&plan, ACTIVE).await?;
+            Ok((!has_one).then_some(plan))
+        });
+        let seen = self.over(&those(quiet).await?).await?;
+        let seen: BTreeMap<_, _> = seen.into_iter().map(|(row, _)| (row.plan.id, row.version)).collect();
+        let free = seen.keys().cloned().map(|plan| async move {
+            let asked = self.asked_of(&plan).await?;
+            Ok(asked.is_empty().then_some(plan))
+        });
+        // What was asked for and had begun before that look is active now; what was asked for since has written the plan.
+        let mut over = self.over(&those(free).await?).await?;
+        over.retain(|(row, _)| seen.get(&row.plan.id) == Some(&row.version));
+        let put = over.into_iter().map(|(row, fact)| async move {
+            let written = self.put_plan(row, fact).await?;
+            Ok(written.then_some(()))
+        });
+        those(put).await.map(drop)
+    }
+
+    /// Those of these plans of which everything has ended, and how that ends each.
+    async fn over(&self, plans: &[PlanId]) -> Result<Vec<(PlanRow, Fact)>, Error> {
+        if plans.is_empty() {
+            return Ok(Vec::new());
+        }
+        let keys = plans.iter().flat_map(|plan| [Key::Plan(plan.clone()), Key::Tally(plan.clone())]);
         Counts::add(&self.counts.calls);
-        let rows = self.state.load(&[Key::Plan(plan.clone()), Key::Tally(plan.clone())]).await?;
-        Ok(match &rows[..] {
+        let rows = self.state.load(&keys.collect::<Vec<_>>()).await?;
+        let over = rows.chunks(2).filter_map(|rows| match rows {
             [Some(Row::Plan(row)), Some(Row::Tally(tally))] => {
                 settle(&row.plan, *tally).map(|fact| (row.clone(), fact))
             }
             _ => None,
-        })
+        });
+        Ok(over.collect())
     }
 
     /// Whether a task of the plan stands in one of these: cheap, however many tasks it has.
@@ -252,7 +264,17 @@ impl Shared {
     }
 }
 
-/// Plans that are looked into at a time.
+/// What some calls find, a few of them under way at a time.
+async fn those<T>(
+    calls: impl Iterator<Item = impl Future<Output = Result<Option<T>, Error>>>,
+) -> Result<Vec<T>, Error> {
+    let found = stream::iter(calls).buffered(SETTLED_AT_ONCE);
+    found.try_filter_map(|found| std::future::ready(Ok(found))).try_collect().await
+}
+
+/// Plans that are looked at together.
+const SETTLED_MAX: usize = 100;
+/// Of those, whose tasks are looked at at a time.
 const SETTLED_AT_ONCE: usize = 16;
 
 /// Before a plan that others keep changing is tried again.

@@ -12,6 +12,7 @@ use windlass_core::lock::{Acquire, Held, Holder};
 use windlass_core::port::lock::{Force, Locks, Tenant};
 use windlass_core::port::state::{Beat, Filter, Key, Op, Row, State, Step, Stepped, Take, TaskRow, Writer};
 use windlass_core::port::{Cursor, Each, Mark, Page, PortError, Refusal};
+use windlass_core::task::status::Statuses;
 use windlass_core::time::Ms;
 
 pub(crate) struct Flaky {
@@ -39,6 +40,16 @@ pub(crate) struct Flaky {
     tallies: AtomicU32,
     /// What was counted is not told while there is no permit.
     telling: Semaphore,
+    /// How often it was asked for plans, and nothing about their tasks.
+    looks: AtomicU32,
+    /// Those plans are not told while there is no permit.
+    showing: Semaphore,
+    /// How often it was asked for all tasks of a plan.
+    lists: AtomicU32,
+    /// Those tasks are not told while there is no permit.
+    listing: Semaphore,
+    /// How often it was asked for something to do.
+    takes: AtomicU32,
 }
 
 impl Flaky {
@@ -58,6 +69,11 @@ impl Flaky {
             door: Semaphore::new(Semaphore::MAX_PERMITS),
             tallies: AtomicU32::new(0),
             telling: Semaphore::new(Semaphore::MAX_PERMITS),
+            looks: AtomicU32::new(0),
+            showing: Semaphore::new(Semaphore::MAX_PERMITS),
+            lists: AtomicU32::new(0),
+            listing: Semaphore::new(Semaphore::MAX_PERMITS),
+            takes: AtomicU32::new(0),
         }
     }
 
@@ -87,6 +103,39 @@ impl Flaky {
     /// How often a plan's tasks were counted.
     pub(crate) fn tallies(&self) -> u32 {
         self.tallies.load(Ordering::SeqCst)
+    }
+
+    /// How often it was asked for plans, and nothing about their tasks.
+    pub(crate) fn looks(&self) -> u32 {
+        self.looks.load(Ordering::SeqCst)
+    }
+
+    /// Plans alone are read, and the answer is long on its way.
+    pub(crate) fn hold_looks(&self) {
+        self.showing.forget_permits(Semaphore::MAX_PERMITS);
+    }
+
+    pub(crate) fn let_looks_go(&self) {
+        self.showing.add_permits(Semaphore::MAX_PERMITS);
+    }
+
+    /// All tasks of a plan are read, and the answer is long on its way.
+    pub(crate) fn hold_lists(&self) {
+        self.listing.forget_permits(Semaphore::MAX_PERMITS);
+    }
+
+    pub(crate) fn let_lists_go(&self) {
+        self.listing.add_permits(Semaphore::MAX_PERMITS);
+    }
+
+    /// How often it was asked for all tasks of a plan.
+    pub(crate) fn lists(&self) -> u32 {
+        self.lists.load(Ordering::SeqCst)
+    }
+
+    /// How often it was asked for something to do.
+    pub(crate) fn takes(&self) -> u32 {
+        self.takes.load(Ordering::SeqCst)
     }
 
     /// From now on beats are this long on their way.
@@ -190,6 +239,7 @@ impl State for Flaky {
     }
 
     async fn take(&self, take: &Take) -> Each<TaskRow> {
+        self.takes.fetch_add(1, Ordering::SeqCst);
         self.state()?.take(take).await
     }
 
@@ -201,6 +251,10 @@ impl State for Flaky {
 
     async fn load(&self, keys: &[Key]) -> Result<Vec<Option<Row>>, PortError> {
         let rows = self.state()?.load(keys).await;
+        if keys.iter().all(|key| matches!(key, Key::Plan(_))) {
+            self.looks.fetch_add(1, Ordering::SeqCst);
+            let _shown = self.showing.acquire().await;
+        }
         if keys.iter().any(|key| matches!(key, Key::Tally(_))) {
             self.tallies.fetch_add(1, Ordering::SeqCst);
             let _told = self.telling.acquire().await;
@@ -209,7 +263,12 @@ impl State for Flaky {
     }
 
     async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> Result<Page<Row>, PortError> {
-        self.state()?.list(filter, after, limit).await
+        let page = self.state()?.list(filter, after, limit).await;
+        if matches!(filter, Filter::Tasks { plan: Some(_), statuses: Statuses::ALL, .. }) {
+            self.lists.fetch_add(1, Ordering::SeqCst);
+            let _told = self.listing.acquire().await;
+        }
+        page
     }
 
     async fn changed(&self, since: Mark, wait_ms: u64) -> Result<Mark, PortError> {

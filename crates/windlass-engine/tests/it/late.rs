@@ -131,3 +131,26 @@ async fn a_plan_does_not_end_under_a_task_that_began_after_its_tasks_were_counte
     let events = world.plan_events(&id).await;
     assert_eq!(events, ["PlanCreated", "PlanStarted", "PlanFailed", "PlanResumed", "PlanCompleted"]);
 }
+
+#[tokio::test]
+async fn a_plan_does_not_end_under_a_task_that_was_asked_for_after_its_tasks_were_looked_at() {
+    let (world, flaky) = World::flaky(calm()).await;
+    world.script.fail("acme/a");
+    world.script.shut("acme/a");
+    let id = world.start(&plan(1, &["acme"])).await;
+    world.script.entered("acme/a").await;
+    flaky.hold_lists();
+    let before = flaky.lists();
+    world.script.let_go("acme/a");
+    until("nothing was asked for", async || flaky.lists() > before).await;
+    flaky.hold();
+    world.script.heal("acme/a");
+    world.task("acme", retry(RetryFrom::Checkpoint)).await.unwrap();
+    flaky.let_lists_go();
+    let busy = world.start(&plan(1, &["blue"])).await;
+    flaky.let_go();
+    // One conductor sees to both, one after the other.
+    world.until_plan(&busy, PlanStatus::Completed).await;
+    world.until_plan(&id, PlanStatus::Completed).await;
+    assert_eq!(world.plan_events(&id).await, ["PlanCreated", "PlanStarted", "PlanCompleted"]);
+}

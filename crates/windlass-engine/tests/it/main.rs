@@ -6,6 +6,7 @@
     reason = "a test panics when it fails, and a campaign says what it came to"
 )]
 
+mod calls;
 mod chance;
 mod conflict;
 mod flaky;

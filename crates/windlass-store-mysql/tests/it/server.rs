@@ -81,6 +81,7 @@ echo $! >"$folder/pid"
 cat >/dev/null
 kill -9 $(cat "$folder/pid") 2>/dev/null
 wait
+[ -e "$folder/stays" ] || rm -rf "$folder"
 "#;
 
 /// A server of one's own.
@@ -150,6 +151,7 @@ impl Server {
 
     /// Starts it on what is there.
     pub(crate) fn up(&mut self) {
+        let _was_there = std::fs::remove_file(self.folder.join("stays"));
         let mut shell = command("sh");
         // A server that starts removes what others have in a folder for temporary tables that they share.
         shell.env("TMPDIR", &self.folder);
@@ -168,8 +170,9 @@ impl Server {
         self.shells.push(shell);
     }
 
-    /// The server ends at once, without a word.
+    /// The server ends at once, without a word; what it has written stays.
     pub(crate) fn kill(&mut self) {
+        std::fs::write(self.folder.join("stays"), "").unwrap();
         let pid = std::fs::read_to_string(self.folder.join("pid")).unwrap();
         let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();

@@ -51,6 +51,7 @@ echo $! >"$folder/pid"
 cat >/dev/null
 kill -9 $(cat "$folder/pid") 2>/dev/null
 wait
+[ -e "$folder/stays" ] || rm -rf "$folder"
 "#;
 
 /// A server of one's own.
@@ -86,6 +87,7 @@ impl Server {
 
     /// Starts it on what is there.
     pub(crate) fn up(&mut self) {
+        let _was_there = std::fs::remove_file(self.folder.join("stays"));
         let port = self.port.to_string();
         let mut shell = Command::new("sh");
         shell.args(["-c", SCRIPT, "sh"]).arg(&self.folder).args(&self.settings);
@@ -119,8 +121,9 @@ impl Server {
         self.port
     }
 
-    /// The server ends at once, without a word.
+    /// The server ends at once, without a word; what it has written stays.
     pub(crate) fn crash(&mut self) {
+        std::fs::write(self.folder.join("stays"), "").unwrap();
         let pid = std::fs::read_to_string(self.folder.join("pid")).unwrap();
         let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();

@@ -105,11 +105,25 @@ impl Other {
     }
 }
 
-/// What one did alone beside what all did together, and which part each had of that.
-pub(super) fn bar(one: f64, unit: &str, shares: &[u64]) -> String {
-    let sum: u64 = shares.iter().sum();
-    let shares: Vec<_> = shares.iter().map(|part| format!("{} %", part * 100 / sum.max(1))).collect();
-    format!("no slower than one instance, {one:.0} {unit}/s; done by each: {}", shares.join(", "))
+/// How often one instance did something in a second, before others came and after they had gone. A machine drifts: what lies in
+/// between is as fast as one.
+pub(super) struct Alone {
+    pub(super) before: f64,
+    pub(super) after: f64,
+}
+
+impl Alone {
+    /// Whether all together were no slower than that, and how that is said, with the part that each had.
+    pub(super) fn bar(&self, all: f64, unit: &str, shares: &[u64]) -> (String, bool) {
+        let (before, after) = (self.before, self.after);
+        let sum: u64 = shares.iter().sum();
+        let shares: Vec<_> = shares.iter().map(|part| format!("{} %", part * 100 / sum.max(1))).collect();
+        let shares = shares.join(", ");
+        let bar = format!(
+            "no slower than one instance, {before:.0} {unit}/s before and {after:.0} after; done by each: {shares}"
+        );
+        (bar, all >= before.min(after))
+    }
 }
 
 /// In seconds.

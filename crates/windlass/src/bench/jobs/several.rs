@@ -10,7 +10,7 @@ use windlass_core::port::job::Jobs;
 use windlass_engine::job::Queues;
 
 use super::{Bench, burn, work};
-use crate::bench::instances::{Other, Part, bar, median};
+use crate::bench::instances::{Alone, Other, Part, median};
 use crate::bench::meter::Meter;
 use crate::bench::{Row, Timer};
 use crate::open::{StoreUrl, open};
@@ -72,14 +72,14 @@ struct Burnt {
 }
 
 impl Bench<'_> {
-    /// As many jobs by one instance, by several, and by one again, so that a store that grows or a disk that drifts favours
-    /// neither. The medians are compared.
+    /// As many jobs by one instance, by several, and by one again, so that a store that grows or a machine that drifts favours
+    /// neither. Medians are compared.
     pub(super) async fn several(&self) -> anyhow::Result<Row> {
         let url = self.url.server().context("only a server has several instances")?;
         let jobs = self.start("several").await?;
-        let (mut alone, mut together) = (Vec::new(), Vec::new());
+        let (mut before, mut together, mut after) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
-            alone.push(self.burn_by(&jobs, &mut []).await?.took);
+            before.push(self.burn_by(&jobs, &mut []).await?.took);
         }
         let mut others = Vec::new();
         for _ in 1..self.instances {
@@ -96,14 +96,14 @@ impl Bench<'_> {
             other.stop().await?;
         }
         for _ in 0..ROUNDS {
-            alone.push(self.burn_by(&jobs, &mut []).await?.took);
+            after.push(self.burn_by(&jobs, &mut []).await?.took);
         }
-        let n = f64::from(self.scale.shared);
-        let (one, all) = (n / median(&mut alone), n / median(&mut together));
         let name = crate::bench::instances::name(self.instances);
         let row = timer.row(&name, self.store(), CONCURRENCY * self.instances, "jobs", together.iter().sum());
-        let row = Row { bench: "jobs", per_s: all, ..row };
-        Ok(row.judged(bar(one, "jobs", &shares), all >= one))
+        let n = f64::from(self.scale.shared);
+        let [before, all, after] = [&mut before, &mut together, &mut after].map(|took| n / median(took));
+        let (bar, pass) = Alone { before, after }.bar(all, "jobs", &shares);
+        Ok(Row { bench: "jobs", per_s: all, ..row }.judged(bar, pass))
     }
 
     /// Jobs that are there are done by this instance and the others.

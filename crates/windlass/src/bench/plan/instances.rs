@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use super::{Bench, Gaps, StoreUrl, start_on};
 use crate::Windlass;
 use crate::bench::Row;
-use crate::bench::instances::{Other, Part, bar, median, name};
+use crate::bench::instances::{Alone, Other, Part, median, name};
 use crate::open::open;
 use crate::settings::Settings;
 
@@ -37,19 +37,19 @@ pub fn instance(settings: &Settings) -> anyhow::Result<()> {
 }
 
 impl Bench<'_> {
-    /// The same plans by one instance, by several, and by one again, so that a store that grows or a disk that drifts
-    /// favours neither. The medians are compared.
+    /// The same plans by one instance, by several, and by one again, so that a store that grows or a machine that drifts
+    /// favours neither. Medians are compared.
     pub(super) async fn several(&self) -> anyhow::Result<Row> {
         let url = self.url.server().context("only a server has several instances")?;
         let gaps = Arc::new(Gaps::default());
         let windlass = self.start("several", self.options(), &gaps).await?;
         let (rounds, n) = (self.scale.rounds, self.instances);
-        let mut alone = self.rounds(&windlass, "one", rounds).await?;
+        let mut before = self.rounds(&windlass, "one", rounds).await?;
         let mut others = Vec::new();
         for _ in 1..n {
             others.push(Other::start(Part::Plan, url, self.config).await?);
         }
-        let before = self.until_all_work(&windlass, &mut others).await?;
+        let warm = self.until_all_work(&windlass, &mut others).await?;
         gaps.forget();
         let mine = windlass.counts().stages.load(Ordering::Relaxed);
         let (mut together, mut shares) = (Vec::new(), Vec::new());
@@ -58,8 +58,8 @@ impl Bench<'_> {
             anyhow::ensure!(together.iter().sum::<Duration>() < WARM_UP, "one instance did everything");
             together.extend(self.rounds(&windlass, &format!("several-{}", together.len()), rounds * 2).await?);
             shares = vec![windlass.counts().stages.load(Ordering::Relaxed) - mine];
-            for (other, before) in others.iter_mut().zip(&before) {
-                shares.push(other.ask("").await? - before);
+            for (other, warm) in others.iter_mut().zip(&warm) {
+                shares.push(other.ask("").await? - warm);
             }
         }
         let stages = u64::from(self.scale.plans) * 100;
@@ -68,10 +68,11 @@ impl Bench<'_> {
         for other in others {
             other.stop().await?;
         }
-        alone.extend(self.rounds(&windlass, "again", rounds).await?);
+        let mut after = self.rounds(&windlass, "again", rounds).await?;
         windlass.stop().await;
-        let (one, all) = (stages as f64 / median(&mut alone), stages as f64 / median(&mut together));
-        Ok(Row { per_s: all, ..row }.judged(bar(one, "stages", &shares), all >= one))
+        let [before, all, after] = [&mut before, &mut together, &mut after].map(|took| stages as f64 / median(took));
+        let (bar, pass) = Alone { before, after }.bar(all, "stages", &shares);
+        Ok(Row { per_s: all, ..row }.judged(bar, pass))
     }
 
     async fn rounds(&self, windlass: &Windlass, name: &str, rounds: u32) -> anyhow::Result<Vec<Duration>> {

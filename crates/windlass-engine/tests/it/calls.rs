@@ -1,0 +1,79 @@
+//! What many ask of the store at once goes as few calls, and what nobody can have is not asked for.
+
+use std::sync::Arc;
+
+use windlass_core::plan::PlanStatus;
+use windlass_core::port::state::{Key, Row, State};
+use windlass_core::task::status::TaskStatus;
+use windlass_engine::Options;
+use windlass_engine::command::plan::Verb;
+
+use crate::world::{World, by, calm, file, plan_of, until};
+
+/// Nobody looks without a reason.
+fn quiet() -> Options {
+    Options { scan_ms: 60_000, ..calm() }
+}
+
+/// The plan as the store has it: nobody counts this look.
+async fn is_completed(state: &Arc<dyn State>, id: &windlass_core::id::PlanId) -> bool {
+    let row = state.load(&[Key::Plan(id.clone())]).await.unwrap().remove(0);
+    matches!(row, Some(Row::Plan(row)) if row.plan.status == PlanStatus::Completed)
+}
+
+#[tokio::test]
+async fn attempts_that_begin_together_ask_for_their_plan_together() {
+    let (world, flaky) = World::flaky(quiet()).await;
+    flaky.hold();
+    let tenants: Vec<_> = (0..100).map(|n| format!("t{n}")).collect();
+    let tenants: Vec<_> = tenants.iter().map(String::as_str).collect();
+    let id = world.start(&plan_of("max_concurrency: 100", &["a"], &tenants)).await;
+    until("all want to begin", async || flaky.commits() == 100).await;
+    let before = flaky.looks();
+    flaky.hold_looks();
+    flaky.let_go();
+    until("the first has asked", async || flaky.looks() > before).await;
+    for tenant in &tenants {
+        world.until_task(tenant, TaskStatus::Running).await;
+    }
+    flaky.let_looks_go();
+    let (state, _) = flaky.behind();
+    until("all have ended", async || is_completed(&state, &id).await).await;
+    let looks = flaky.looks() - before;
+    assert!((1..=10).contains(&looks), "{looks} looks at the plan for 100 attempts");
+    assert_eq!(world.script.take().len(), 100);
+}
+
+#[tokio::test]
+async fn plans_that_end_together_are_looked_at_together_and_nobody_looks_for_their_slots() {
+    let (world, flaky) = World::flaky(quiet()).await;
+    let (mut plans, mut gates) = (Vec::new(), Vec::new());
+    for n in 0..40 {
+        let tenant = format!("t{n}");
+        let file = file(&plan_of("max_concurrency: 1", &["a"], &[&tenant]));
+        plans.push(world.engine.create(&file, false, &by("ann")).await.unwrap().plan);
+        gates.push(format!("{tenant}/a"));
+    }
+    gates.iter().for_each(|gate| world.script.shut(gate));
+    for plan in &plans {
+        world.plan(plan, Verb::Start).await.unwrap();
+    }
+    for gate in &gates {
+        world.script.entered(gate).await;
+    }
+    flaky.hold_tallies();
+    let (before, takes) = (flaky.tallies(), flaky.takes());
+    for (n, gate) in gates.iter().enumerate() {
+        world.script.let_go(gate);
+        world.until_task(&format!("t{n}"), TaskStatus::Completed).await;
+    }
+    let takes = flaky.takes() - takes;
+    assert!(takes <= 10, "{takes} looks for something to do, and each task has a slot of its own");
+    flaky.let_tallies_go();
+    let (state, _) = flaky.behind();
+    for plan in &plans {
+        until("it has ended", async || is_completed(&state, plan).await).await;
+    }
+    let tallies = flaky.tallies() - before;
+    assert!((2..=12).contains(&tallies), "{tallies} counts for 40 plans");
+}
