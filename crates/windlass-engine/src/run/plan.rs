@@ -60,10 +60,23 @@ pub(crate) async fn conduct(engine: Arc<Shared>) {
 }
 
 impl Shared {
-    /// Ends those of these plans of which nothing is active any more.
+    /// Ends those of these plans of which nothing is active any more. One that cannot be read keeps no other from its end.
     pub(crate) async fn settle(&self, plans: Vec<PlanId>) -> Result<(), Error> {
+        let is_away = |error: &Error| matches!(error, Error::Port(PortError::Unavailable(_)));
         for some in plans.chunks(SETTLED_MAX) {
-            self.settle_some(some).await?;
+            match self.settle_some(some).await {
+                Err(error) if !is_away(&error) => {}
+                done => {
+                    done?;
+                    continue;
+                }
+            }
+            for plan in some {
+                match self.settle_some(std::slice::from_ref(plan)).await {
+                    Err(error) if !is_away(&error) => tracing::error!(%plan, %error, "whether it is over is not known"),
+                    done => done?,
+                }
+            }
         }
         Ok(())
     }

@@ -47,6 +47,22 @@ impl Shared {
         }
         answer.await.unwrap_or_else(|_| Err(PortError::Unavailable("the engine has ended".to_owned())))
     }
+
+    /// An answer for each of these plans.
+    async fn plans_now(&self, plans: &[PlanId]) -> Vec<Result<Option<PlanRow>, PortError>> {
+        let keys: Vec<_> = plans.iter().cloned().map(Key::Plan).collect();
+        Counts::add(&self.counts.calls);
+        match self.state.load(&keys).await {
+            Ok(rows) => {
+                let plan = |row| match row {
+                    Some(Row::Plan(row)) => Some(row),
+                    _ => None,
+                };
+                rows.into_iter().map(|row| Ok(plan(row))).collect()
+            }
+            Err(error) => plans.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
 }
 
 /// Looks until nobody waits.
@@ -58,22 +74,18 @@ async fn look(engine: Arc<Shared>) {
         if waiting.is_empty() {
             return;
         }
-        let keys: Vec<_> = waiting.keys().cloned().map(Key::Plan).collect();
-        Counts::add(&engine.counts.calls);
-        match engine.state.load(&keys).await {
-            Ok(rows) => {
-                for (replies, row) in waiting.into_values().zip(rows) {
-                    let row = row.and_then(|row| match row {
-                        Row::Plan(row) => Some(row),
-                        _ => None,
-                    });
-                    // Whoever has stopped meanwhile does not miss it.
-                    replies.into_iter().for_each(|reply| drop(reply.send(Ok(row.clone()))));
+        let plans: Vec<_> = waiting.keys().cloned().collect();
+        let rows = engine.plans_now(&plans).await;
+        for ((plan, replies), row) in waiting.into_iter().zip(rows) {
+            // What cannot be read is its own plan's trouble alone.
+            let row = match row {
+                Err(PortError::Invalid(_) | PortError::Corrupt(_)) if plans.len() > 1 => {
+                    engine.plans_now(std::slice::from_ref(&plan)).await.remove(0)
                 }
-            }
-            Err(error) => {
-                waiting.into_values().flatten().for_each(|reply| drop(reply.send(Err(error.clone()))));
-            }
+                row => row,
+            };
+            // Whoever has stopped meanwhile does not miss it.
+            replies.into_iter().for_each(|reply| drop(reply.send(row.clone())));
         }
     }
 }

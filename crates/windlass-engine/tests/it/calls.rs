@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windlass_core::id::{PlanId, TaskId};
 use windlass_core::plan::PlanStatus;
 use windlass_core::port::state::{Key, Row, State};
 use windlass_core::task::status::TaskStatus;
@@ -16,7 +17,7 @@ fn quiet() -> Options {
 }
 
 /// The plan as the store has it: nobody counts this look.
-async fn is_completed(state: &Arc<dyn State>, id: &windlass_core::id::PlanId) -> bool {
+async fn is_completed(state: &Arc<dyn State>, id: &PlanId) -> bool {
     let row = state.load(&[Key::Plan(id.clone())]).await.unwrap().remove(0);
     matches!(row, Some(Row::Plan(row)) if row.plan.status == PlanStatus::Completed)
 }
@@ -76,4 +77,39 @@ async fn plans_that_end_together_are_looked_at_together_and_nobody_looks_for_the
     }
     let tallies = flaky.tallies() - before;
     assert!((2..=12).contains(&tallies), "{tallies} counts for 40 plans");
+}
+
+#[tokio::test]
+async fn a_plan_that_cannot_be_read_keeps_no_other_from_beginning() {
+    let (world, flaky) = World::flaky(quiet()).await;
+    flaky.hold();
+    let bad = world.start(&plan_of("", &["a"], &["acme"])).await;
+    world.start(&plan_of("", &["a"], &["blue"])).await;
+    until("both want to begin", async || flaky.commits() == 2).await;
+    flaky.spoil(&bad);
+    flaky.let_go();
+    world.until_task("blue", TaskStatus::Completed).await;
+    assert_eq!(world.script.take(), ["blue/a/1 \"new\""]);
+}
+
+#[tokio::test]
+async fn a_plan_that_cannot_be_read_keeps_no_other_from_ending() {
+    let (world, flaky) = World::flaky(quiet()).await;
+    ["acme/a", "blue/a"].iter().for_each(|gate| world.script.shut(gate));
+    let bad = world.start(&plan_of("", &["a"], &["acme"])).await;
+    let good = world.start(&plan_of("", &["a"], &["blue"])).await;
+    world.script.entered("acme/a").await;
+    world.script.entered("blue/a").await;
+    flaky.spoil(&bad);
+    world.script.let_go("acme/a");
+    let (state, _) = flaky.behind();
+    let ended = Key::Task(TaskId::of(&bad, 0));
+    until("its task has ended", async || {
+        let row = state.load(std::slice::from_ref(&ended)).await.unwrap().remove(0);
+        matches!(row, Some(Row::Task(row)) if row.task.status == TaskStatus::Completed)
+    })
+    .await;
+    world.script.let_go("blue/a");
+    until("the other has ended", async || is_completed(&state, &good).await).await;
+    assert!(!is_completed(&state, &bad).await);
 }

@@ -1,13 +1,13 @@
 //! A store that fails on command: before it does what it is told, or after it, with the answer lost.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
 use windlass_core::by::{By, Reason};
-use windlass_core::id::{InstanceId, TenantId};
+use windlass_core::id::{InstanceId, PlanId, TenantId};
 use windlass_core::lock::{Acquire, Held, Holder};
 use windlass_core::port::lock::{Force, Locks, Tenant};
 use windlass_core::port::state::{Beat, Filter, Key, Op, Row, State, Step, Stepped, Take, TaskRow, Writer};
@@ -50,6 +50,8 @@ pub(crate) struct Flaky {
     listing: Semaphore,
     /// How often it was asked for something to do.
     takes: AtomicU32,
+    /// A plan that cannot be read.
+    spoilt: Mutex<Option<PlanId>>,
 }
 
 impl Flaky {
@@ -74,6 +76,7 @@ impl Flaky {
             lists: AtomicU32::new(0),
             listing: Semaphore::new(Semaphore::MAX_PERMITS),
             takes: AtomicU32::new(0),
+            spoilt: Mutex::default(),
         }
     }
 
@@ -136,6 +139,11 @@ impl Flaky {
     /// How often it was asked for something to do.
     pub(crate) fn takes(&self) -> u32 {
         self.takes.load(Ordering::SeqCst)
+    }
+
+    /// From now on this plan cannot be read.
+    pub(crate) fn spoil(&self, plan: &PlanId) {
+        *self.spoilt.lock().unwrap() = Some(plan.clone());
     }
 
     /// From now on beats are this long on their way.
@@ -250,6 +258,10 @@ impl State for Flaky {
     }
 
     async fn load(&self, keys: &[Key]) -> Result<Vec<Option<Row>>, PortError> {
+        let spoilt = self.spoilt.lock().unwrap().clone().map(Key::Plan);
+        if spoilt.is_some_and(|plan| keys.contains(&plan)) {
+            return Err(PortError::Corrupt("it was told to be".to_owned()));
+        }
         let rows = self.state()?.load(keys).await;
         if keys.iter().all(|key| matches!(key, Key::Plan(_))) {
             self.looks.fetch_add(1, Ordering::SeqCst);
