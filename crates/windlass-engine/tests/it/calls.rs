@@ -30,17 +30,17 @@ async fn attempts_that_begin_together_ask_for_their_plan_together() {
     let tenants: Vec<_> = tenants.iter().map(String::as_str).collect();
     let id = world.start(&plan_of("max_concurrency: 100", &["a"], &tenants)).await;
     until("all want to begin", async || flaky.commits() == 100).await;
-    let before = flaky.looks();
-    flaky.hold_looks();
+    let before = flaky.looks.came();
+    flaky.looks.hold();
     flaky.let_go();
-    until("the first has asked", async || flaky.looks() > before).await;
+    until("the first has asked", async || flaky.looks.came() > before).await;
     for tenant in &tenants {
         world.until_task(tenant, TaskStatus::Running).await;
     }
-    flaky.let_looks_go();
+    flaky.looks.let_go();
     let (state, _) = flaky.behind();
     until("all have ended", async || is_completed(&state, &id).await).await;
-    let looks = flaky.looks() - before;
+    let looks = flaky.looks.came() - before;
     assert!((1..=10).contains(&looks), "{looks} looks at the plan for 100 attempts");
     assert_eq!(world.script.take().len(), 100);
 }
@@ -62,20 +62,20 @@ async fn plans_that_end_together_are_looked_at_together_and_nobody_looks_for_the
     for gate in &gates {
         world.script.entered(gate).await;
     }
-    flaky.hold_tallies();
-    let (before, takes) = (flaky.tallies(), flaky.takes());
+    flaky.tallies.hold();
+    let (before, takes) = (flaky.tallies.came(), flaky.takes());
     for (n, gate) in gates.iter().enumerate() {
         world.script.let_go(gate);
         world.until_task(&format!("t{n}"), TaskStatus::Completed).await;
     }
     let takes = flaky.takes() - takes;
     assert!(takes <= 10, "{takes} looks for something to do, and each task has a slot of its own");
-    flaky.let_tallies_go();
+    flaky.tallies.let_go();
     let (state, _) = flaky.behind();
     for plan in &plans {
         until("it has ended", async || is_completed(&state, plan).await).await;
     }
-    let tallies = flaky.tallies() - before;
+    let tallies = flaky.tallies.came() - before;
     assert!((2..=12).contains(&tallies), "{tallies} counts for 40 plans");
 }
 

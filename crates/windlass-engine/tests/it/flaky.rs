@@ -15,6 +15,38 @@ use windlass_core::port::{Cursor, Each, Mark, Page, PortError, Refusal};
 use windlass_core::task::status::Statuses;
 use windlass_core::time::Ms;
 
+/// What was read comes here, and is told at once, or when the gate is opened.
+pub(crate) struct Gate {
+    came: AtomicU32,
+    open: Semaphore,
+}
+
+impl Default for Gate {
+    fn default() -> Gate {
+        Gate { came: AtomicU32::new(0), open: Semaphore::new(Semaphore::MAX_PERMITS) }
+    }
+}
+
+impl Gate {
+    pub(crate) fn hold(&self) {
+        self.open.forget_permits(Semaphore::MAX_PERMITS);
+    }
+
+    pub(crate) fn let_go(&self) {
+        self.open.add_permits(Semaphore::MAX_PERMITS);
+    }
+
+    /// How often something came.
+    pub(crate) fn came(&self) -> u32 {
+        self.came.load(Ordering::SeqCst)
+    }
+
+    async fn pass(&self) {
+        self.came.fetch_add(1, Ordering::SeqCst);
+        let _opened = self.open.acquire().await;
+    }
+}
+
 pub(crate) struct Flaky {
     state: Arc<dyn State>,
     locks: Arc<dyn Locks>,
@@ -36,18 +68,12 @@ pub(crate) struct Flaky {
     turns: usize,
     /// Commits of attempts wait while there is no permit.
     door: Semaphore,
-    /// How often a plan's tasks were counted.
-    tallies: AtomicU32,
-    /// What was counted is not told while there is no permit.
-    telling: Semaphore,
-    /// How often it was asked for plans, and nothing about their tasks.
-    looks: AtomicU32,
-    /// Those plans are not told while there is no permit.
-    showing: Semaphore,
-    /// How often it was asked for all tasks of a plan.
-    lists: AtomicU32,
-    /// Those tasks are not told while there is no permit.
-    listing: Semaphore,
+    /// A plan's tasks are counted.
+    pub(crate) tallies: Gate,
+    /// Plans are read, and nothing about their tasks.
+    pub(crate) looks: Gate,
+    /// All tasks of a plan are read.
+    pub(crate) lists: Gate,
     /// How often it was asked for something to do.
     takes: AtomicU32,
     /// A plan that cannot be read.
@@ -69,12 +95,9 @@ impl Flaky {
             beats_take_ms: AtomicU64::new(0),
             turns: 0,
             door: Semaphore::new(Semaphore::MAX_PERMITS),
-            tallies: AtomicU32::new(0),
-            telling: Semaphore::new(Semaphore::MAX_PERMITS),
-            looks: AtomicU32::new(0),
-            showing: Semaphore::new(Semaphore::MAX_PERMITS),
-            lists: AtomicU32::new(0),
-            listing: Semaphore::new(Semaphore::MAX_PERMITS),
+            tallies: Gate::default(),
+            looks: Gate::default(),
+            lists: Gate::default(),
             takes: AtomicU32::new(0),
             spoilt: Mutex::default(),
         }
@@ -92,48 +115,6 @@ impl Flaky {
 
     pub(crate) fn let_go(&self) {
         self.door.add_permits(Semaphore::MAX_PERMITS - self.door.available_permits());
-    }
-
-    /// A plan's tasks are counted, and the answer is long on its way.
-    pub(crate) fn hold_tallies(&self) {
-        self.telling.forget_permits(Semaphore::MAX_PERMITS);
-    }
-
-    pub(crate) fn let_tallies_go(&self) {
-        self.telling.add_permits(Semaphore::MAX_PERMITS);
-    }
-
-    /// How often a plan's tasks were counted.
-    pub(crate) fn tallies(&self) -> u32 {
-        self.tallies.load(Ordering::SeqCst)
-    }
-
-    /// How often it was asked for plans, and nothing about their tasks.
-    pub(crate) fn looks(&self) -> u32 {
-        self.looks.load(Ordering::SeqCst)
-    }
-
-    /// Plans alone are read, and the answer is long on its way.
-    pub(crate) fn hold_looks(&self) {
-        self.showing.forget_permits(Semaphore::MAX_PERMITS);
-    }
-
-    pub(crate) fn let_looks_go(&self) {
-        self.showing.add_permits(Semaphore::MAX_PERMITS);
-    }
-
-    /// All tasks of a plan are read, and the answer is long on its way.
-    pub(crate) fn hold_lists(&self) {
-        self.listing.forget_permits(Semaphore::MAX_PERMITS);
-    }
-
-    pub(crate) fn let_lists_go(&self) {
-        self.listing.add_permits(Semaphore::MAX_PERMITS);
-    }
-
-    /// How often it was asked for all tasks of a plan.
-    pub(crate) fn lists(&self) -> u32 {
-        self.lists.load(Ordering::SeqCst)
     }
 
     /// How often it was asked for something to do.
@@ -264,12 +245,10 @@ impl State for Flaky {
         }
         let rows = self.state()?.load(keys).await;
         if keys.iter().all(|key| matches!(key, Key::Plan(_))) {
-            self.looks.fetch_add(1, Ordering::SeqCst);
-            let _shown = self.showing.acquire().await;
+            self.looks.pass().await;
         }
         if keys.iter().any(|key| matches!(key, Key::Tally(_))) {
-            self.tallies.fetch_add(1, Ordering::SeqCst);
-            let _told = self.telling.acquire().await;
+            self.tallies.pass().await;
         }
         rows
     }
@@ -277,8 +256,7 @@ impl State for Flaky {
     async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> Result<Page<Row>, PortError> {
         let page = self.state()?.list(filter, after, limit).await;
         if matches!(filter, Filter::Tasks { plan: Some(_), statuses: Statuses::ALL, .. }) {
-            self.lists.fetch_add(1, Ordering::SeqCst);
-            let _told = self.listing.acquire().await;
+            self.lists.pass().await;
         }
         page
     }

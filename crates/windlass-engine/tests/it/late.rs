@@ -118,12 +118,12 @@ async fn a_plan_does_not_end_under_a_task_that_began_after_its_tasks_were_counte
     world.script.shut("acme/b");
     world.script.take();
     world.task("acme", retry(RetryFrom::Checkpoint)).await.unwrap();
-    flaky.hold_tallies();
-    let before = flaky.tallies();
-    until("its tasks are counted: all have ended", async || flaky.tallies() > before).await;
+    flaky.tallies.hold();
+    let before = flaky.tallies.came();
+    until("its tasks are counted: all have ended", async || flaky.tallies.came() > before).await;
     world.script.let_go("blue/a");
     world.script.entered("acme/b").await;
-    flaky.let_tallies_go();
+    flaky.tallies.let_go();
     // One conductor sees to both, one after the other.
     world.until_plan(&busy, PlanStatus::Completed).await;
     world.script.let_go("acme/b");
@@ -139,14 +139,14 @@ async fn a_plan_does_not_end_under_a_task_that_was_asked_for_after_its_tasks_wer
     world.script.shut("acme/a");
     let id = world.start(&plan(1, &["acme"])).await;
     world.script.entered("acme/a").await;
-    flaky.hold_lists();
-    let before = flaky.lists();
+    flaky.lists.hold();
+    let before = flaky.lists.came();
     world.script.let_go("acme/a");
-    until("nothing was asked for", async || flaky.lists() > before).await;
+    until("nothing was asked for", async || flaky.lists.came() > before).await;
     flaky.hold();
     world.script.heal("acme/a");
     world.task("acme", retry(RetryFrom::Checkpoint)).await.unwrap();
-    flaky.let_lists_go();
+    flaky.lists.let_go();
     let busy = world.start(&plan(1, &["blue"])).await;
     flaky.let_go();
     // One conductor sees to both, one after the other.
