@@ -90,7 +90,7 @@ pub fn run(setup: Setup<'_, Scale>, show: &mut dyn FnMut(&Row)) -> anyhow::Resul
             report.add(bench.batched().await?);
         }
         for concurrency in [10, 100, 1_000] {
-            if wanted(BURN) {
+            if wanted(&format!("{BURN} x{concurrency}")) {
                 report.add(bench.burn(concurrency).await?);
             }
         }
