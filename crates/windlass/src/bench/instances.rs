@@ -105,24 +105,26 @@ impl Other {
     }
 }
 
-/// How often one instance did something in a second, before others came and after they had gone. A machine drifts: what lies in
-/// between is as fast as one.
+/// How long one instance took, before others came and after they had gone.
 pub(super) struct Alone {
-    pub(super) before: f64,
-    pub(super) after: f64,
+    pub(super) before: Vec<Duration>,
+    pub(super) after: Vec<Duration>,
 }
 
 impl Alone {
-    /// Whether all together were no slower than that, and how that is said, with the part that each had.
-    pub(super) fn bar(&self, all: f64, unit: &str, shares: &[u64]) -> (String, bool) {
-        let (before, after) = (self.before, self.after);
+    /// Whether `all` a second, done together, is no less than one does in the median of all its rounds, `n` in each; and how that is
+    /// said: with how far one drifted by itself, and the part that each had.
+    pub(super) fn bar(mut self, all: f64, n: f64, unit: &str, shares: &[u64]) -> (String, bool) {
+        let [before, after] = [&mut self.before, &mut self.after].map(|took| n / median(took));
+        self.before.append(&mut self.after);
+        let one = n / median(&mut self.before);
         let sum: u64 = shares.iter().sum();
         let shares: Vec<_> = shares.iter().map(|part| format!("{} %", part * 100 / sum.max(1))).collect();
         let shares = shares.join(", ");
         let bar = format!(
-            "no slower than one instance, {before:.0} {unit}/s before and {after:.0} after; done by each: {shares}"
+            "no slower than one instance, {one:.0} {unit}/s, {before:.0} before and {after:.0} after; done by each: {shares}"
         );
-        (bar, all >= before.min(after))
+        (bar, all >= one)
     }
 }
 

@@ -101,8 +101,8 @@ impl Bench<'_> {
         let name = crate::bench::instances::name(self.instances);
         let row = timer.row(&name, self.store(), CONCURRENCY * self.instances, "jobs", together.iter().sum());
         let n = f64::from(self.scale.shared);
-        let [before, all, after] = [&mut before, &mut together, &mut after].map(|took| n / median(took));
-        let (bar, pass) = Alone { before, after }.bar(all, "jobs", &shares);
+        let all = n / median(&mut together);
+        let (bar, pass) = Alone { before, after }.bar(all, n, "jobs", &shares);
         Ok(Row { bench: "jobs", per_s: all, ..row }.judged(bar, pass))
     }
 

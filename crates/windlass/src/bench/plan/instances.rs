@@ -44,7 +44,7 @@ impl Bench<'_> {
         let gaps = Arc::new(Gaps::default());
         let windlass = self.start("several", self.options(), &gaps).await?;
         let (rounds, n) = (self.scale.rounds, self.instances);
-        let mut before = self.rounds(&windlass, "one", rounds).await?;
+        let before = self.rounds(&windlass, "one", rounds).await?;
         let mut others = Vec::new();
         for _ in 1..n {
             others.push(Other::start(Part::Plan, url, self.config).await?);
@@ -68,10 +68,10 @@ impl Bench<'_> {
         for other in others {
             other.stop().await?;
         }
-        let mut after = self.rounds(&windlass, "again", rounds).await?;
+        let after = self.rounds(&windlass, "again", rounds).await?;
         windlass.stop().await;
-        let [before, all, after] = [&mut before, &mut together, &mut after].map(|took| stages as f64 / median(took));
-        let (bar, pass) = Alone { before, after }.bar(all, "stages", &shares);
+        let all = stages as f64 / median(&mut together);
+        let (bar, pass) = Alone { before, after }.bar(all, stages as f64, "stages", &shares);
         Ok(Row { per_s: all, ..row }.judged(bar, pass))
     }
 
