@@ -1,6 +1,6 @@
 //! Wake-ups. Whoever writes something that others may be waiting for counts it in the same transaction (`change_mark`). Who
 //! waits here is told by one look at the counts for the whole process: at once after a write of its own, and every [`LOOK`] for the sake of
-//! what others write, as long as anybody waits. MySQL has nothing that calls.
+//! what others write, as long as anybody waits; less often while the server is slow. MySQL has nothing that calls.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -16,8 +16,10 @@ use crate::cell::Cells;
 use crate::job::feed::Counts;
 use crate::text::Script;
 
-/// Between two looks at what others wrote: no wake-up is later than this and the look itself.
+/// Between two looks at what others wrote: no wake-up is later than this and the look itself, if the server answers quickly.
 const LOOK: Duration = Duration::from_millis(25);
+/// On a server that is slow to answer, so many times as long as a look took, and no longer than [`AWAY`].
+const LOOK_TIMES: u32 = 16;
 /// Between two looks after writes of this process, which may be many.
 const DEBOUNCE: Duration = Duration::from_millis(1);
 /// Between two looks that failed.
@@ -99,7 +101,10 @@ impl Wake {
         wait_ms: u64,
     ) -> Result<Mark, PortError> {
         let end = Instant::now() + Duration::from_millis(wait_ms.min(WAIT_MS_MAX));
-        self.look(inner).await?;
+        // Who waits is told by those who look anyway.
+        if wait_ms == 0 || self.seen.borrow().failure.is_some() {
+            self.look(inner).await?;
+        }
         let mut seen = self.seen.subscribe();
         let _waiter = self.wait();
         loop {
@@ -204,7 +209,11 @@ pub(crate) async fn looker(wake: Arc<Wake>, inner: Weak<Inner>) {
         if wake.waiters.load(Ordering::Relaxed) == 0 {
             continue;
         }
-        pause = if wake.look(&inner).await.is_ok() { LOOK } else { AWAY };
+        let began = Instant::now();
+        pause = match wake.look(&inner).await {
+            Ok(()) => (began.elapsed() * LOOK_TIMES).clamp(LOOK, AWAY),
+            Err(_) => AWAY,
+        };
         drop(inner);
         tokio::time::sleep(DEBOUNCE).await;
     }

@@ -83,10 +83,14 @@ impl Shared {
 
     /// Plans that end together are looked at together, where the store can do that in one call.
     async fn settle_some(&self, plans: &[PlanId]) -> Result<(), Error> {
-        // Counting a plan's tasks costs as much as it has tasks: first whether one of them is active.
-        let quiet = plans.iter().cloned().map(|plan| async move {
-            let has_one = self.has_task(&plan, ACTIVE).await?;
-            Ok((!has_one).then_some(plan))
+        let keys: Vec<_> = plans.iter().cloned().map(Key::Plan).collect();
+        Counts::add(&self.counts.calls);
+        let rows = self.state.load(&keys).await?.into_iter().flatten();
+        // Counting a plan's tasks costs as much as it has tasks: of many, first whether one of them is active.
+        let quiet = rows.map(|row| async move {
+            let Row::Plan(PlanRow { plan, .. }) = row else { return Ok(None) };
+            let has_one = plan.tasks > FEW && self.has_task(&plan.id, ACTIVE).await?;
+            Ok((!has_one).then_some(plan.id))
         });
         let seen = self.over(&those(quiet).await?).await?;
         let seen: BTreeMap<_, _> = seen.into_iter().map(|(row, _)| (row.plan.id, row.version)).collect();
@@ -287,7 +291,9 @@ async fn those<T>(
 
 /// Plans that are looked at together.
 const SETTLED_MAX: usize = 100;
-/// Of those, whose tasks are looked at at a time.
+/// A plan that has no more tasks than this is counted at once.
+const FEW: u32 = 100;
+/// Of those that have more, how many are looked at at a time.
 const SETTLED_AT_ONCE: usize = 16;
 
 /// Before a plan that others keep changing is tried again.

@@ -53,17 +53,22 @@ impl Shared {
         row.plan.recovery == Recovery::Manual && conductor.is_some_and(|id| locked(&self.strangers).contains_key(id))
     }
 
-    /// What may be taken now: of every plan, or, while leases of strangers run, of each plan that is not theirs.
+    /// What may be taken now: of every plan, or, while some are of strangers whose leases run, of each plan that is not theirs.
     pub(crate) async fn whose(&self, limit: u32) -> Result<Vec<Which>, PortError> {
         self.look_for_strangers().await?;
-        let now = self.store_now();
+        let (now, all) = (self.store_now(), vec![Which::Ready { plan: None, limit }]);
         if locked(&self.strangers).values().all(|until| *until <= now) {
-            return Ok(vec![Which::Ready { plan: None, limit }]);
+            return Ok(all);
         }
-        let plans = self.open_plans(&[PlanStatus::Running]).await?;
-        let plans = plans.into_iter().filter(|row| !self.is_strangers(row)).map(|row| row.plan.id);
+        let mut plans = self.open_plans(&[PlanStatus::Running]).await?;
+        let running = plans.len();
+        plans.retain(|row| !self.is_strangers(row));
+        // Who conducts a plan only after this lives.
+        if plans.len() == running {
+            return Ok(all);
+        }
         // The oldest first: it has waited longest.
-        Ok(plans.rev().map(|plan| Which::Ready { plan: Some(plan), limit }).collect())
+        Ok(plans.into_iter().rev().map(|row| Which::Ready { plan: Some(row.plan.id), limit }).collect())
     }
 
     /// Every plan that stands in one of these, the newest first.

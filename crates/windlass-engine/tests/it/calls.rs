@@ -26,10 +26,11 @@ async fn is_completed(state: &Arc<dyn State>, id: &PlanId) -> bool {
 async fn attempts_that_begin_together_ask_for_their_plan_together() {
     let (world, flaky) = World::flaky(quiet()).await;
     flaky.hold();
-    let tenants: Vec<_> = (0..100).map(|n| format!("t{n}")).collect();
+    // More than are counted to learn whether they are over.
+    let tenants: Vec<_> = (0..101).map(|n| format!("t{n}")).collect();
     let tenants: Vec<_> = tenants.iter().map(String::as_str).collect();
-    let id = world.start(&plan_of("max_concurrency: 100", &["a"], &tenants)).await;
-    until("all want to begin", async || flaky.commits() == 100).await;
+    let id = world.start(&plan_of("max_concurrency: 101", &["a"], &tenants)).await;
+    until("all want to begin", async || flaky.commits() == 101).await;
     let before = flaky.looks.came();
     flaky.looks.hold();
     flaky.let_go();
@@ -41,8 +42,8 @@ async fn attempts_that_begin_together_ask_for_their_plan_together() {
     let (state, _) = flaky.behind();
     until("all have ended", async || is_completed(&state, &id).await).await;
     let looks = flaky.looks.came() - before;
-    assert!((1..=10).contains(&looks), "{looks} looks at the plan for 100 attempts");
-    assert_eq!(world.script.take().len(), 100);
+    assert!((1..=20).contains(&looks), "{looks} looks at the plan for 101 attempts");
+    assert_eq!(world.script.take().len(), 101);
 }
 
 #[tokio::test]
@@ -63,7 +64,7 @@ async fn plans_that_end_together_are_looked_at_together_and_nobody_looks_for_the
         world.script.entered(gate).await;
     }
     flaky.tallies.hold();
-    let (before, takes) = (flaky.tallies.came(), flaky.takes());
+    let (before, takes, peeks) = (flaky.tallies.came(), flaky.takes(), flaky.peeks());
     for (n, gate) in gates.iter().enumerate() {
         world.script.let_go(gate);
         world.until_task(&format!("t{n}"), TaskStatus::Completed).await;
@@ -77,6 +78,25 @@ async fn plans_that_end_together_are_looked_at_together_and_nobody_looks_for_the
     }
     let tallies = flaky.tallies.came() - before;
     assert!((2..=12).contains(&tallies), "{tallies} counts for 40 plans");
+    assert_eq!(flaky.peeks() - peeks, 0, "plans of one task each were looked at one by one");
+}
+
+#[tokio::test]
+async fn while_a_stranger_conducts_nothing_all_plans_are_asked_at_once() {
+    let (world, flaky) = World::flaky(quiet()).await;
+    world.engine.kill();
+    // Nobody knows whether that one lives: its lease runs.
+    let another = world.another().await;
+    let world = World { engine: another, ..world };
+    let takes = flaky.takes();
+    let tenants: Vec<_> = (0..40).map(|n| format!("t{n}")).collect();
+    for tenant in &tenants {
+        world.script.shut(&format!("{tenant}/a"));
+        world.start(&plan_of("", &["a"], &[tenant])).await;
+        world.script.entered(&format!("{tenant}/a")).await;
+    }
+    let takes = flaky.takes() - takes;
+    assert!(takes <= 200, "{takes} looks for 40 tasks, each in a plan of its own");
 }
 
 #[tokio::test]

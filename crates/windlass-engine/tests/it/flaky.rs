@@ -74,6 +74,8 @@ pub(crate) struct Flaky {
     pub(crate) looks: Gate,
     /// All tasks of a plan are read.
     pub(crate) lists: Gate,
+    /// How often it was asked whether a plan has a task of some kind.
+    peeks: AtomicU32,
     /// How often it was asked for something to do.
     takes: AtomicU32,
     /// A plan that cannot be read.
@@ -98,6 +100,7 @@ impl Flaky {
             tallies: Gate::default(),
             looks: Gate::default(),
             lists: Gate::default(),
+            peeks: AtomicU32::new(0),
             takes: AtomicU32::new(0),
             spoilt: Mutex::default(),
         }
@@ -115,6 +118,11 @@ impl Flaky {
 
     pub(crate) fn let_go(&self) {
         self.door.add_permits(Semaphore::MAX_PERMITS - self.door.available_permits());
+    }
+
+    /// How often it was asked whether a plan has a task of some kind.
+    pub(crate) fn peeks(&self) -> u32 {
+        self.peeks.load(Ordering::SeqCst)
     }
 
     /// How often it was asked for something to do.
@@ -254,6 +262,8 @@ impl State for Flaky {
     }
 
     async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> Result<Page<Row>, PortError> {
+        let peeks = matches!(filter, Filter::Tasks { plan: Some(_), .. }) && limit == 1;
+        self.peeks.fetch_add(u32::from(peeks), Ordering::SeqCst);
         let page = self.state()?.list(filter, after, limit).await;
         if matches!(filter, Filter::Tasks { plan: Some(_), statuses: Statuses::ALL, .. }) {
             self.lists.pass().await;

@@ -49,7 +49,9 @@ pub(super) async fn ready(inner: &Inner, instance: &InstanceId, plan: Option<&Pl
         if !tasks.is_empty() || passed.is_empty() {
             return Ok(or_no_lease(instance, Some(tasks)));
         }
-        plans = passed;
+        // Whoever had them locked may have left nothing.
+        let Some(left) = waiting(inner, instance).await? else { return Ok(or_no_lease(instance, None)) };
+        plans = left.into_iter().filter(|plan| passed.contains(plan)).collect();
     }
     Ok(Vec::new())
 }
@@ -70,30 +72,16 @@ async fn waiting(inner: &Inner, instance: &InstanceId) -> Result<Option<Vec<Stri
         "SELECT EXISTS (SELECT 1 FROM instance WHERE instance_id = {} AND lease_until > {now})",
         literal(instance.as_str())
     ));
-    // Not EXISTS: the server would read all tasks that there are, once, instead of some for each plan that runs.
-    let ready = |readiness: u8| {
-        format!(
-            "(SELECT 1 FROM task_state_projection t FORCE INDEX (task_ready) WHERE t.plan_id = p.plan_id \
-             AND t.readiness = {readiness} AND t.ready_at <= {now} AND t.owner IS NULL LIMIT 1) = 1"
-        )
-    };
-    let left = |readiness: u8| {
-        format!(
-            "(SELECT 1 FROM task_state_projection t FORCE INDEX (task_ready) \
-             LEFT JOIN instance o ON o.instance_id = t.owner AND o.lease_until > {now} WHERE t.plan_id = p.plan_id \
-             AND t.readiness = {readiness} AND t.ready_at <= {now} AND t.owner IS NOT NULL AND o.instance_id IS NULL LIMIT 1) = 1"
-        )
-    };
     script.ask(&format!(
         "SELECT p.plan_id FROM plan_state_projection p FORCE INDEX (plan_by_status) \
          STRAIGHT_JOIN instance i ON i.instance_id = p.conductor AND i.lease_until > {now} \
-         WHERE p.status = 'RUNNING' AND ((({} OR {}) AND (SELECT COUNT(*) FROM task_state_projection s FORCE INDEX (task_slot) \
-           WHERE s.plan_id = p.plan_id AND s.owner IS NOT NULL) < p.max_concurrency) OR {} OR {}) \
+         WHERE p.status = 'RUNNING' AND ((({} OR {}) AND {USED} < p.max_concurrency) OR ({} AND ({} OR {}))) \
          ORDER BY p.created_at, p.plan_id DESC",
-        ready(3),
-        ready(1),
-        left(2),
-        left(1)
+        is_free(3, now),
+        is_free(1, now),
+        some_are_gone(now),
+        is_left(2, now),
+        is_left(1, now)
     ));
     let mut answers = inner.pool.run(&script).await?;
     if !one(&answers.next()?)?.flag()? {
@@ -101,6 +89,36 @@ async fn waiting(inner: &Inner, instance: &InstanceId) -> Result<Option<Vec<Stri
     }
     let plans = answers.next()?.iter().map(|row| Cells::of(row).text().map(str::to_owned)).collect::<Result<_, _>>()?;
     Ok(Some(plans))
+}
+
+/// The slots of plan `p` that are used.
+const USED: &str = "(SELECT COUNT(*) FROM task_state_projection s FORCE INDEX (task_slot) \
+     WHERE s.plan_id = p.plan_id AND s.owner IS NOT NULL)";
+
+/// Whether something in plan `p` is ready and nobody's. Not EXISTS: the server would read all tasks that there are, once, instead of some
+/// for each plan.
+fn is_free(readiness: u8, now: &str) -> String {
+    format!(
+        "COALESCE((SELECT 1 FROM task_state_projection t FORCE INDEX (task_ready) WHERE t.plan_id = p.plan_id \
+         AND t.readiness = {readiness} AND t.ready_at <= {now} AND t.owner IS NULL LIMIT 1), 0)"
+    )
+}
+
+/// Whether anything has an owner that is gone: there are few owners, and seldom one of these.
+fn some_are_gone(now: &str) -> String {
+    format!(
+        "EXISTS (SELECT 1 FROM (SELECT DISTINCT owner FROM task_state_projection FORCE INDEX (task_asked) WHERE owner IS NOT NULL) o \
+         LEFT JOIN instance l ON l.instance_id = o.owner AND l.lease_until > {now} WHERE l.instance_id IS NULL)"
+    )
+}
+
+/// Whether something in plan `p` is ready whose owner is gone.
+fn is_left(readiness: u8, now: &str) -> String {
+    format!(
+        "COALESCE((SELECT 1 FROM task_state_projection t FORCE INDEX (task_ready) \
+         LEFT JOIN instance o ON o.instance_id = t.owner AND o.lease_until > {now} WHERE t.plan_id = p.plan_id \
+         AND t.readiness = {readiness} AND t.ready_at <= {now} AND t.owner IS NOT NULL AND o.instance_id IS NULL LIMIT 1), 0)"
+    )
 }
 
 /// What becomes of plans that somebody else has locked.
@@ -145,19 +163,29 @@ async fn attempt_ready(
     locked: Locked,
 ) -> Result<Option<HandedOut>, Failure> {
     let mut script = Script::begin();
-    let sorted: BTreeSet<&String> = plans.iter().collect();
+    let (sorted, now) = (list(plans.iter().collect::<BTreeSet<_>>()), inner.clock.now());
     script.ask(&format!(
-        "SELECT {} FROM plan_state_projection p FORCE INDEX (PRIMARY) WHERE p.plan_id IN ({}) ORDER BY p.plan_id FOR UPDATE{}",
+        "SELECT {} FROM plan_state_projection p FORCE INDEX (PRIMARY) WHERE p.plan_id IN ({sorted}) ORDER BY p.plan_id FOR UPDATE{}",
         row::PLAN,
-        list(sorted),
         if locked == Locked::PassedOver { " SKIP LOCKED" } else { "" }
     ));
     inner.clock.ask(&mut script);
-    script.ask(&format!("SELECT instance_id, lease_until FROM instance WHERE lease_until > {}", inner.clock.now()));
+    script.ask(&format!("SELECT instance_id, lease_until FROM instance WHERE lease_until > {now}"));
+    // Not before plans are locked: whoever hands out counts what others have handed out.
+    script.ask(&format!(
+        "SELECT p.plan_id, {USED}, {} OR ({gone} AND {}), {} OR ({gone} AND {}) \
+         FROM plan_state_projection p FORCE INDEX (PRIMARY) WHERE p.plan_id IN ({sorted})",
+        is_free(1, now),
+        is_left(1, now),
+        is_free(3, now),
+        is_left(2, now),
+        gone = some_are_gone(now),
+    ));
     let mut answers = tx.run(&script).await?;
     let known = answers.next()?.iter().map(|plan| row::plan(&mut Cells::of(plan))).collect::<Result<Vec<_>, _>>()?;
     let now = answers.now()?;
     let leases = leases_in(&answers.next()?)?;
+    let standing = answers.next()?.iter().map(Standing::of).collect::<Result<HashMap<_, _>, _>>()?;
     let live = |instance: &InstanceId| leases.get(instance).is_some_and(|until| *until > now);
     if !live(instance) {
         tx.commit(Script::default()).await?;
@@ -170,17 +198,18 @@ async fn attempt_ready(
         Locked::WaitedFor => Vec::new(),
     };
     let conducted = |plan: &&Plan| plan.status == PlanStatus::Running && plan.conductor.as_ref().is_some_and(live);
-    let plans: Vec<&Plan> = plans.iter().filter_map(|plan| known.get(plan)).filter(conducted).collect();
+    let plans = plans.iter().filter_map(|plan| known.get(plan)).filter(conducted);
+    let plans: Vec<_> = plans.filter_map(|plan| Some((plan, standing.get(plan.id.as_str())?))).collect();
     // Only of plans that are locked by now: whoever locks tasks hides them from whoever hands out.
     let mut script = Script::default();
-    for plan in &plans {
-        ask_ready(&mut script, plan, limit, now);
+    for (plan, standing) in &plans {
+        standing.ask_ready(&mut script, plan, limit, now);
     }
     let mut answers = tx.run(&script).await?;
     let mut taken: Vec<TaskRow> = Vec::new();
-    for plan in plans {
-        let mut used: u64 = one(&answers.next()?)?.parse()?;
-        let ready = [answers.next()?, answers.next()?];
+    for (plan, standing) in plans {
+        let mut used = standing.used;
+        let ready = standing.ready().map(|_| answers.next()).collect::<Result<Vec<_>, _>>()?;
         for task in ready.iter().flatten() {
             let task = row::task(&mut Cells::of(task))?;
             if taken.len() as u64 >= limit {
@@ -199,21 +228,39 @@ async fn attempt_ready(
     Ok(Some(HandedOut { tasks: taken, passed }))
 }
 
-/// Asks how many slots of a plan are used, and for what is ready in it, in the order in which it is handed out.
-fn ask_ready(script: &mut Script, plan: &Plan, limit: u64, now: Ms) {
-    let (plan, now) = (literal(plan.id.as_str()), literal(now));
-    script.ask(&format!(
-        "SELECT COUNT(*) FROM task_state_projection FORCE INDEX (task_slot) WHERE plan_id = {plan} AND owner IS NOT NULL"
-    ));
-    // What was asked for may or may not have a slot already. What was claimed has one, and the rest has none.
-    for readiness in ["= 1", "IN (2, 3)"] {
-        script.ask(&format!(
-            "SELECT {} FROM task_state_projection t FORCE INDEX (task_ready) WHERE t.plan_id = {plan} \
-             AND t.readiness {readiness} AND t.ready_at <= {now} AND (t.owner IS NULL OR NOT EXISTS (SELECT 1 FROM instance i \
-               WHERE i.instance_id = t.owner AND i.lease_until > {now})) \
-             ORDER BY t.readiness, t.ready_at, t.position LIMIT {limit} FOR UPDATE SKIP LOCKED",
-            row::TASK
-        ));
+/// How a plan stands that is handed out from.
+struct Standing {
+    used: u64,
+    /// Something was asked for.
+    asked: bool,
+    /// Something else is ready.
+    rest: bool,
+}
+
+impl Standing {
+    fn of(row: &Row) -> Result<(String, Standing), PortError> {
+        let cells = &mut Cells::of(row);
+        let plan = cells.text()?.to_owned();
+        Ok((plan, Standing { used: cells.parse()?, asked: cells.flag()?, rest: cells.flag()? }))
+    }
+
+    /// What there is, in the order in which it is handed out. What was asked for may or may not have a slot already; what was claimed has one,
+    /// and the rest has none.
+    fn ready(&self) -> impl Iterator<Item = &'static str> {
+        self.asked.then_some("= 1").into_iter().chain(self.rest.then_some("IN (2, 3)"))
+    }
+
+    fn ask_ready(&self, script: &mut Script, plan: &Plan, limit: u64, now: Ms) {
+        let (plan, now) = (literal(plan.id.as_str()), literal(now));
+        for readiness in self.ready() {
+            script.ask(&format!(
+                "SELECT {} FROM task_state_projection t FORCE INDEX (task_ready) WHERE t.plan_id = {plan} \
+                 AND t.readiness {readiness} AND t.ready_at <= {now} AND (t.owner IS NULL OR NOT EXISTS (SELECT 1 FROM instance i \
+                   WHERE i.instance_id = t.owner AND i.lease_until > {now})) \
+                 ORDER BY t.readiness, t.ready_at, t.position LIMIT {limit} FOR UPDATE SKIP LOCKED",
+                row::TASK
+            ));
+        }
     }
 }
 
