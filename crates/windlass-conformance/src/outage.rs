@@ -186,8 +186,11 @@ pub async fn a_waiter_is_woken(server: &mut impl Mortal, [one, two]: [Ports; 2])
     let since = two.mark().await;
     assert_eq!(two.ports.state.changed(since, 1).await, Ok(since), "it listens, and hears nothing");
     server.kill();
+    let heard = two.ports.state.changed(since, 100).await;
+    assert!(matches!(heard, Err(PortError::Unavailable(_))) || heard == Ok(since), "{heard:?}");
     server.up();
-    until_back!(two.ports.state.changed(since, 0));
+    // Who waits learns by itself that it is back.
+    assert_eq!(until_back!(two.ports.state.changed(since, 1)), since);
     let waiter = two.clone();
     let waits = tokio::spawn(async move { waiter.ports.state.changed(since, 60_000).await });
     let ask = step::asks("ask", &attempt.task, &[TaskStatus::Running], step::pause());
