@@ -31,7 +31,7 @@ pub struct Setup<'a, Scale> {
 /// What another instance does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Part {
-    /// Its part of plans; every line is answered with the number of stages it has ended.
+    /// Its part of plans; see [`super::plan::instance`].
     Plan,
     /// Its part of jobs; see [`super::jobs::instance`].
     Jobs,
@@ -56,6 +56,11 @@ pub(super) fn count(url: &StoreUrl, asked: Option<u32>) -> anyhow::Result<u32> {
     );
     Ok(instances)
 }
+
+/// What another instance is told when it is not its turn: it works on nothing.
+pub(super) const REST: &str = "-";
+/// What one that works on plans is told when it is.
+pub(super) const WORK: &str = "+";
 
 /// What the row that compares them is called.
 pub(super) fn name(instances: u32) -> String {
@@ -105,27 +110,18 @@ impl Other {
     }
 }
 
-/// How long one instance took, before others came and after they had gone.
-pub(super) struct Alone {
-    pub(super) before: Vec<Duration>,
-    pub(super) after: Vec<Duration>,
-}
-
-impl Alone {
-    /// Whether `all` a second, done together, is no less than one does in the median of all its rounds, `n` in each; and how that is
-    /// said: with how far one drifted by itself, and the part that each had.
-    pub(super) fn bar(mut self, all: f64, n: f64, unit: &str, shares: &[u64]) -> (String, bool) {
-        let [before, after] = [&mut self.before, &mut self.after].map(|took| n / median(took));
-        self.before.append(&mut self.after);
-        let one = n / median(&mut self.before);
-        let sum: u64 = shares.iter().sum();
-        let shares: Vec<_> = shares.iter().map(|part| format!("{} %", part * 100 / sum.max(1))).collect();
-        let shares = shares.join(", ");
-        let bar = format!(
-            "no slower than one instance, {one:.0} {unit}/s, {before:.0} before and {after:.0} after; done by each: {shares}"
-        );
-        (bar, all >= one)
-    }
+/// Whether `all` a second, done together, is no less than one instance does in the median of its rounds, `n` in each; and how that is
+/// said: with how far apart its rounds were, and the part that each instance had.
+pub(super) fn bar(alone: &mut [Duration], all: f64, n: f64, unit: &str, shares: &[u64]) -> (String, bool) {
+    let one = n / median(alone);
+    let [fastest, slowest] = [alone.first(), alone.last()].map(|took| n / took.map_or(f64::NAN, Duration::as_secs_f64));
+    let sum: u64 = shares.iter().sum();
+    let shares: Vec<_> = shares.iter().map(|part| format!("{} %", part * 100 / sum.max(1))).collect();
+    let shares = shares.join(", ");
+    let bar = format!(
+        "no slower than one instance in between, {one:.0} {unit}/s ({slowest:.0} to {fastest:.0}); done by each: {shares}"
+    );
+    (bar, all >= one)
 }
 
 /// In seconds.
@@ -134,5 +130,19 @@ pub(super) fn median(took: &mut [Duration]) -> f64 {
     match took.len() {
         0 => f64::NAN,
         n => f64::midpoint(took[(n - 1) / 2].as_secs_f64(), took[n / 2].as_secs_f64()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_are_held_against_the_median_of_one_and_the_row_says_how_far_that_drifted() {
+        let judged = |all: f64| bar(&mut [4, 1, 2].map(Duration::from_secs), all, 100.0, "stages", &[3, 1]);
+        let (said, pass) = judged(50.0);
+        assert!(pass);
+        assert_eq!(said, "no slower than one instance in between, 50 stages/s (25 to 100); done by each: 75 %, 25 %");
+        assert!(!judged(49.9).1);
     }
 }

@@ -44,7 +44,7 @@ pub struct Scale {
     pub alone: u32,
     /// How long a raw limit is measured.
     pub run: Duration,
-    /// Rounds of those plans; where several instances are compared with one, by one before them and again after them.
+    /// Rounds of those plans; several instances have twice as many, in turn with one.
     pub rounds: u32,
 }
 
@@ -139,11 +139,13 @@ impl Gaps {
         lock(&self.gaps).clear();
     }
 
+    fn record(&self, timer: &mut Timer) {
+        lock(&self.gaps).drain(..).for_each(|gap| timer.record(gap));
+    }
+
     fn row(&self, workload: &str, store: &str, concurrency: u32, stages: u64, took: Duration) -> anyhow::Result<Row> {
         let mut timer = Timer::new()?;
-        for gap in lock(&self.gaps).drain(..) {
-            timer.record(gap);
-        }
+        self.record(&mut timer);
         let row = timer.row(workload, store, concurrency, "stages", took);
         Ok(Row { bench: "plan", per_s: stages as f64 / took.as_secs_f64(), ..row })
     }

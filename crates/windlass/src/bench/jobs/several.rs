@@ -10,7 +10,7 @@ use windlass_core::port::job::Jobs;
 use windlass_engine::job::Queues;
 
 use super::{Bench, burn, work};
-use crate::bench::instances::{Alone, Other, Part, median};
+use crate::bench::instances::{Other, Part, REST, bar, median};
 use crate::bench::meter::Meter;
 use crate::bench::{Row, Timer};
 use crate::open::{StoreUrl, open};
@@ -18,8 +18,8 @@ use crate::settings::Settings;
 
 /// Handlers at once, of each.
 const CONCURRENCY: u32 = 100;
-/// Burn-downs of one instance, before those of several and after.
-const ROUNDS: usize = 2;
+/// Burn-downs of several instances, each between two of one.
+const ROUNDS: usize = 4;
 /// Between two looks at how far all are.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -37,7 +37,7 @@ impl Worker {
 }
 
 /// The other side: an instance on the store that its first line names. A line that names a queue sets it to work there, and
-/// there only; every line is answered with the number of jobs it has done since.
+/// there only, or nowhere; every line is answered with the number of jobs it has done since.
 #[expect(clippy::print_stdout, reason = "how the child answers its parent")]
 pub fn instance(settings: &Settings) -> anyhow::Result<()> {
     let mut lines = std::io::stdin().lines();
@@ -52,8 +52,10 @@ pub fn instance(settings: &Settings) -> anyhow::Result<()> {
             if let Some(before) = worker.take() {
                 runtime.block_on(before.queues.stop());
             }
-            let queue = line.parse()?;
-            worker = Some(runtime.block_on(async { Worker::start(&jobs, &queue) })?);
+            if line != REST {
+                let queue = line.parse()?;
+                worker = Some(runtime.block_on(async { Worker::start(&jobs, &queue) })?);
+            }
         }
         println!("{}", worker.as_ref().map_or(0, |worker| worker.meter.settled()));
     }
@@ -72,37 +74,35 @@ struct Burnt {
 }
 
 impl Bench<'_> {
-    /// As many jobs by one instance, by several, and by one again, so that a store that grows or a machine that drifts favours
-    /// neither. Medians are compared.
+    /// As many jobs by one instance and by several in turn, so that a store that grows or a machine that drifts favours neither.
+    /// Medians are compared. The others have nothing to do while it is not their turn.
     pub(super) async fn several(&self) -> anyhow::Result<Row> {
         let url = self.url.server().context("only a server has several instances")?;
         let jobs = self.start("several").await?;
-        let (mut before, mut together, mut after) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..ROUNDS {
-            before.push(self.burn_by(&jobs, &mut []).await?.took);
-        }
         let mut others = Vec::new();
         for _ in 1..self.instances {
             others.push(Other::start(Part::Jobs, url, self.config).await?);
         }
-        let (mut timer, mut shares) = (Timer::new()?, vec![0; self.instances as usize]);
-        for _ in 0..ROUNDS * 2 {
+        let mut alone = vec![self.burn_by(&jobs, &mut []).await?.took];
+        let (mut together, mut timer, mut shares) = (Vec::new(), Timer::new()?, vec![0; self.instances as usize]);
+        for _ in 0..ROUNDS {
             let burnt = self.burn_by(&jobs, &mut others).await?;
             together.push(burnt.took);
             timer.merge(&burnt.timer)?;
             shares.iter_mut().zip(burnt.shares).for_each(|(sum, part)| *sum += part);
+            for other in &mut others {
+                other.ask(REST).await?;
+            }
+            alone.push(self.burn_by(&jobs, &mut []).await?.took);
         }
         for other in others {
             other.stop().await?;
-        }
-        for _ in 0..ROUNDS {
-            after.push(self.burn_by(&jobs, &mut []).await?.took);
         }
         let name = crate::bench::instances::name(self.instances);
         let row = timer.row(&name, self.store(), CONCURRENCY * self.instances, "jobs", together.iter().sum());
         let n = f64::from(self.scale.shared);
         let all = n / median(&mut together);
-        let (bar, pass) = Alone { before, after }.bar(all, n, "jobs", &shares);
+        let (bar, pass) = bar(&mut alone, all, n, "jobs", &shares);
         Ok(Row { bench: "jobs", per_s: all, ..row }.judged(bar, pass))
     }
 

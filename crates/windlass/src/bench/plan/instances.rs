@@ -8,8 +8,8 @@ use anyhow::Context as _;
 
 use super::{Bench, Gaps, StoreUrl, start_on};
 use crate::Windlass;
-use crate::bench::Row;
-use crate::bench::instances::{Alone, Other, Part, median, name};
+use crate::bench::instances::{Other, Part, REST, WORK, bar, median, name};
+use crate::bench::{Row, Timer};
 use crate::open::open;
 use crate::settings::Settings;
 
@@ -17,82 +17,103 @@ use crate::settings::Settings;
 /// of, and that is renewed by the beat.
 const WARM_UP: Duration = Duration::from_secs(60);
 
-/// The other side: an instance on the store that its first line names, which answers each line with the number of
-/// stages it has ended, until there are no more.
+/// The other side: an instance on the store that its first line names, which works on plans between the lines that tell it to and
+/// to rest. Every line is answered with the number of stages it has ended, until there are no more.
 #[expect(clippy::print_stdout, reason = "how the child answers its parent")]
 pub fn instance(settings: &Settings) -> anyhow::Result<()> {
     let mut lines = std::io::stdin().lines();
     let url: StoreUrl = lines.next().context("no store was named")??.parse()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let windlass =
-        runtime.block_on(async { start_on(open(&url, settings).await?, settings.into(), &Arc::default()).await })?;
+    let stores = runtime.block_on(open(&url, settings))?;
+    let stages = |windlass: &Windlass| windlass.counts().stages.load(Ordering::Relaxed);
+    let (mut works, mut before) = (None, 0);
     loop {
-        println!("{}", windlass.counts().stages.load(Ordering::Relaxed));
-        if lines.next().transpose()?.is_none() {
-            break;
+        println!("{}", before + works.as_ref().map_or(0, stages));
+        let line = lines.next().transpose()?;
+        match line.as_deref() {
+            Some(WORK) if works.is_none() => {
+                let start = async { start_on(stores.clone(), settings.into(), &Arc::default()).await };
+                works = Some(runtime.block_on(start)?);
+            }
+            None | Some(REST) => {
+                if let Some(windlass) = works.take() {
+                    runtime.block_on(windlass.stop());
+                    before += stages(&windlass);
+                }
+            }
+            Some(_) => {}
+        }
+        if line.is_none() {
+            return Ok(());
         }
     }
-    runtime.block_on(windlass.stop());
-    Ok(())
 }
 
 impl Bench<'_> {
-    /// The same plans by one instance, by several, and by one again, so that a store that grows or a machine that drifts
-    /// favours neither. Medians are compared.
+    /// The same plans by one instance and by several in turn, so that a store that grows or a machine that drifts favours neither.
+    /// Medians are compared.
     pub(super) async fn several(&self) -> anyhow::Result<Row> {
-        let url = self.url.server().context("only a server has several instances")?;
         let gaps = Arc::new(Gaps::default());
         let windlass = self.start("several", self.options(), &gaps).await?;
-        let (rounds, n) = (self.scale.rounds, self.instances);
-        let before = self.rounds(&windlass, "one", rounds).await?;
-        let mut others = Vec::new();
-        for _ in 1..n {
-            others.push(Other::start(Part::Plan, url, self.config).await?);
-        }
-        let warm = self.until_all_work(&windlass, &mut others).await?;
-        gaps.forget();
-        let mine = windlass.counts().stages.load(Ordering::Relaxed);
-        let (mut together, mut shares) = (Vec::new(), Vec::new());
+        let mut others = self.others().await?;
+        let (mut alone, mut together, mut timer) = (Vec::new(), Vec::new(), Timer::new()?);
+        let mut shares = vec![0; self.instances as usize];
         // What is small may be one's before another has heard of it: then there is nothing to compare yet.
-        while shares.iter().filter(|stages| **stages > 0).count() < 2 {
+        let is_one_s = |shares: &[u64]| shares.iter().filter(|stages| **stages > 0).count() < 2;
+        while together.len() < 2 * self.scale.rounds as usize || is_one_s(&shares) {
             anyhow::ensure!(together.iter().sum::<Duration>() < WARM_UP, "one instance did everything");
-            together.extend(self.rounds(&windlass, &format!("several-{}", together.len()), rounds * 2).await?);
-            shares = vec![windlass.counts().stages.load(Ordering::Relaxed) - mine];
-            for (other, warm) in others.iter_mut().zip(&warm) {
-                shares.push(other.ask("").await? - warm);
+            let turn = together.len();
+            self.rounds(&windlass, &format!("one-{turn}"), &mut alone).await?;
+            let before = self.until_all_work(&windlass, &mut others, turn).await?;
+            gaps.forget();
+            self.rounds(&windlass, &format!("several-{turn}"), &mut together).await?;
+            gaps.record(&mut timer);
+            let after = done(&windlass, &mut others).await?;
+            shares.iter_mut().zip(after).zip(before).for_each(|((sum, after), before)| *sum += after - before);
+            for other in &mut others {
+                other.ask(REST).await?;
             }
         }
-        let stages = u64::from(self.scale.plans) * 100;
-        let took: Duration = together.iter().sum();
-        let row = gaps.row(&name(self.instances), self.store(), self.scale.plans * 10, stages, took)?;
+        self.rounds(&windlass, "one-again", &mut alone).await?;
         for other in others {
             other.stop().await?;
         }
-        let after = self.rounds(&windlass, "again", rounds).await?;
         windlass.stop().await;
-        let all = stages as f64 / median(&mut together);
-        let (bar, pass) = Alone { before, after }.bar(all, stages as f64, "stages", &shares);
-        Ok(Row { per_s: all, ..row }.judged(bar, pass))
+        let stages = f64::from(self.scale.plans) * 100.0;
+        let all = stages / median(&mut together);
+        let took = together.iter().sum();
+        let row = timer.row(&name(self.instances), self.store(), self.scale.plans * 10, "stages", took);
+        let (bar, pass) = bar(&mut alone, all, stages, "stages", &shares);
+        Ok(Row { bench: "plan", per_s: all, ..row }.judged(bar, pass))
     }
 
-    async fn rounds(&self, windlass: &Windlass, name: &str, rounds: u32) -> anyhow::Result<Vec<Duration>> {
-        let mut took = Vec::new();
-        for round in 0..rounds {
+    async fn others(&self) -> anyhow::Result<Vec<Other>> {
+        let url = self.url.server().context("only a server has several instances")?;
+        let mut others = Vec::new();
+        for _ in 1..self.instances {
+            others.push(Other::start(Part::Plan, url, self.config).await?);
+        }
+        Ok(others)
+    }
+
+    async fn rounds(&self, windlass: &Windlass, name: &str, took: &mut Vec<Duration>) -> anyhow::Result<()> {
+        for round in 0..self.scale.rounds.div_ceil(2) {
             took.push(self.round(windlass, &format!("{name}-{round}"), self.scale.plans).await?.took);
         }
-        Ok(took)
+        Ok(())
     }
 
-    /// Work, until every other instance has had some; answers how much each.
-    async fn until_all_work(&self, windlass: &Windlass, others: &mut [Other]) -> anyhow::Result<Vec<u64>> {
+    /// It is the others' turn: work, until every one has had some; answers how much each has done so far, this one first.
+    async fn until_all_work(&self, windlass: &Windlass, others: &mut [Other], turn: usize) -> anyhow::Result<Vec<u64>> {
+        let before = done(windlass, others).await?;
+        for other in others.iter_mut() {
+            other.ask(WORK).await?;
+        }
         let warm_up = async {
             for round in 0.. {
-                self.round(windlass, &format!("warm-up-{round}"), self.scale.plans).await?;
-                let mut done = Vec::new();
-                for other in others.iter_mut() {
-                    done.push(other.ask("").await?);
-                }
-                if done.iter().all(|stages| *stages > 0) {
+                self.round(windlass, &format!("warm-up-{turn}-{round}"), self.scale.plans).await?;
+                let done = done(windlass, others).await?;
+                if done.iter().zip(&before).skip(1).all(|(done, before)| done > before) {
                     return Ok(done);
                 }
             }
@@ -100,4 +121,13 @@ impl Bench<'_> {
         };
         tokio::time::timeout(WARM_UP, warm_up).await.context("an instance was given no work")?
     }
+}
+
+/// How many stages each has ended, this one first.
+async fn done(windlass: &Windlass, others: &mut [Other]) -> anyhow::Result<Vec<u64>> {
+    let mut done = vec![windlass.counts().stages.load(Ordering::Relaxed)];
+    for other in others {
+        done.push(other.ask("").await?);
+    }
+    Ok(done)
 }
