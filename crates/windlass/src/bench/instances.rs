@@ -75,8 +75,23 @@ pub(super) struct Other {
 }
 
 impl Other {
+    /// Starts all but one of so many; answers when they are up.
+    pub(super) async fn start_rest(
+        part: Part,
+        url: &StoreUrl,
+        config: Option<&Path>,
+        instances: u32,
+    ) -> anyhow::Result<Vec<Other>> {
+        let url = url.server().context("only a server has several instances")?;
+        let mut others = Vec::new();
+        for _ in 1..instances {
+            others.push(Other::start(part, url, config).await?);
+        }
+        Ok(others)
+    }
+
     /// Starts one; answers when it is up.
-    pub(super) async fn start(part: Part, url: &str, config: Option<&Path>) -> anyhow::Result<Other> {
+    async fn start(part: Part, url: &str, config: Option<&Path>) -> anyhow::Result<Other> {
         let mut command = Command::new(std::env::current_exe()?);
         if let Some(config) = config {
             command.arg("--config").arg(config);

@@ -77,12 +77,8 @@ impl Bench<'_> {
     /// As many jobs by one instance and by several in turn, so that a store that grows or a machine that drifts favours neither.
     /// Medians are compared. The others have nothing to do while it is not their turn.
     pub(super) async fn several(&self) -> anyhow::Result<Row> {
-        let url = self.url.server().context("only a server has several instances")?;
         let jobs = self.start("several").await?;
-        let mut others = Vec::new();
-        for _ in 1..self.instances {
-            others.push(Other::start(Part::Jobs, url, self.config).await?);
-        }
+        let mut others = Other::start_rest(Part::Jobs, self.url, self.config, self.instances).await?;
         let mut alone = vec![self.burn_by(&jobs, &mut []).await?.took];
         let (mut together, mut timer, mut shares) = (Vec::new(), Timer::new()?, vec![0; self.instances as usize]);
         for _ in 0..ROUNDS {

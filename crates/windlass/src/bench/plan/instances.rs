@@ -55,7 +55,7 @@ impl Bench<'_> {
     pub(super) async fn several(&self) -> anyhow::Result<Row> {
         let gaps = Arc::new(Gaps::default());
         let windlass = self.start("several", self.options(), &gaps).await?;
-        let mut others = self.others().await?;
+        let mut others = Other::start_rest(Part::Plan, self.url, self.config, self.instances).await?;
         let (mut alone, mut together, mut timer) = (Vec::new(), Vec::new(), Timer::new()?);
         let mut shares = vec![0; self.instances as usize];
         // What is small may be one's before another has heard of it: then there is nothing to compare yet.
@@ -85,15 +85,6 @@ impl Bench<'_> {
         let row = timer.row(&name(self.instances), self.store(), self.scale.plans * 10, "stages", took);
         let (bar, pass) = bar(&mut alone, all, stages, "stages", &shares);
         Ok(Row { bench: "plan", per_s: all, ..row }.judged(bar, pass))
-    }
-
-    async fn others(&self) -> anyhow::Result<Vec<Other>> {
-        let url = self.url.server().context("only a server has several instances")?;
-        let mut others = Vec::new();
-        for _ in 1..self.instances {
-            others.push(Other::start(Part::Plan, url, self.config).await?);
-        }
-        Ok(others)
     }
 
     async fn rounds(&self, windlass: &Windlass, name: &str, took: &mut Vec<Duration>) -> anyhow::Result<()> {
