@@ -28,6 +28,16 @@ impl Args {
         arg.write_redis_args(self);
     }
 
+    /// Behind their number, which counts itself.
+    pub(crate) fn counted(self) -> Args {
+        let mut all = Args::default();
+        all.push(self.ends.len() + 1);
+        let shift = all.bytes.len();
+        all.bytes.extend(self.bytes);
+        all.ends.extend(self.ends.into_iter().map(|end| shift + end));
+        all
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let begins = std::iter::once(0).chain(self.ends.iter().copied());
         begins.zip(&self.ends).map(|(begin, end)| &self.bytes[begin..*end])

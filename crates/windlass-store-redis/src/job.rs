@@ -2,6 +2,7 @@
 //! submits. The rules are core's, written out in `script/jobs.lua`.
 
 pub(crate) mod feed;
+pub(crate) mod held;
 mod list;
 mod record;
 mod submit;

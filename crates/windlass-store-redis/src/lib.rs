@@ -32,6 +32,7 @@ use windlass_core::time::Ms;
 
 use connect::Target;
 use group::Group;
+use job::held::Held;
 use keys::Keys;
 use link::Link;
 use reply::{array, text};
@@ -71,6 +72,7 @@ pub(crate) struct Inner {
     onward: Group,
     commits: Group,
     known: Known,
+    held: Held,
     ahead_ms: u64,
     durability: Durability,
     listener: std::sync::OnceLock<AbortHandle>,
@@ -101,6 +103,7 @@ impl Redis {
             onward: Group::default(),
             commits: Group::default(),
             known: Known::default(),
+            held: Held::default(),
             ahead_ms: options.ahead_ms.min(Ms::MAX.get()),
             durability,
             listener: std::sync::OnceLock::new(),

@@ -10,7 +10,9 @@ local function ask_cancel(job)
   if status == 'running' then
     if L.wants_end(job) then return 'requested' end
     local fixed, _, asked = L.asked_of(job)
+    zrem($running..job.queue, L.entry_of(job))
     job.rest = fixed .. ',{"cancel":' .. asker .. '}' .. asked
+    zadd($running..job.queue, job.lease, L.entry_of(job))
     L.write_meta(job)
     return 'requested'
   end

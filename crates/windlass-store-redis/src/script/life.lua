@@ -72,8 +72,31 @@ function L.enter_waiting(job)
   wakes = true
 end
 
+-- Its place in the list of what runs. Whoever was handed it knows what stands there until somebody asks for its end.
+function L.entry_of(job)
+  return job.id .. job.tenant .. (L.wants_end(job) and '!' or ':') .. job.fence
+end
+
+-- The jobs of entries of that list. An entry that is not a job's own, as older versions leave them, is put right.
+function L.running_jobs(queue, entries)
+  local ids, jobs = {}, {}
+  for i, entry in ipairs(entries) do ids[i] = entry:sub(1, 36) end
+  preload(ids)
+  for i, id in ipairs(ids) do
+    local job = L.job_of(id)
+    local runs = job and job.worker ~= ''
+    if runs and entries[i] == L.entry_of(job) then
+      jobs[#jobs + 1] = job
+    else
+      redis.call('ZREM', $running..queue, entries[i])
+      if runs then redis.call('ZADD', $running..queue, job.lease, L.entry_of(job)) end
+    end
+  end
+  return jobs
+end
+
 function L.leave_running(job)
-  zrem($running..job.queue, job.id .. job.tenant)
+  zrem($running..job.queue, L.entry_of(job))
   if job.tenant ~= '' then add_count($of_tenant..job.tenant, 'running', -1) end
   if has_rules then
     wakes = true

@@ -14,7 +14,7 @@ local function running_of(queue)
       local entry = entries[from + i - 1]
       local run_at, priority, seq = (meta or ''):match('^%[%d+,%d+,%d+,%d+,"[^"]*",%d+,(%d+),%d+,%d+,"[^"]*","[^"]*",(%-?%d+),(%d+)')
       if run_at then
-        local tenant = entry:sub(37)
+        local tenant = entry:match('^[^:!]*', 37)
         by[tenant] = by[tenant] or {}
         table.insert(by[tenant], string.format('%03d%015.0f%016.0f%s', 127 - priority, run_at, seq, entry:sub(1, 36)))
       end

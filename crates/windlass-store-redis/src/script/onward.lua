@@ -1,12 +1,15 @@
--- Steps of owners from rows that they know, which are nearly all there are: a row that has this version, this operation,
--- this owner and these requests is as it was left, and the rest of it need not be read. Whatever else a step meets is left
--- to the script of commits: the answer is 0.
+-- Steps of owners from rows that they know, which are nearly all there are: a row that has this version, this operation
+-- and these requests is as it was left, and the rest of it need not be read. Whatever else a step meets is left to the
+-- script of commits: the answer is 0.
 local call, argv = redis.call, args
-local TASK, TENANT, HISTORY, CKPT, META = $task, $tenant, $task_history, $ckpt, $ckpt_meta
+local TASK, TENANT, LATEST, HISTORY, CKPT, META = $task, $tenant, $tenant_task, $task_history, $ckpt, $ckpt_meta
 local out, stamp, bodies, gone, opens, frees, wakes = {}, s(now), {}, {}, {}, {}, false
--- So many arguments has every step, and so many more one whose task moves; then come its events. What is set stands at the
--- end: with its names if the task moves, which is seldom; otherwise it is always the same.
-local HEAD, MOVE, SAME = 13, 12, 5
+-- So many arguments has every step, of which the first says how many there are in all, and so many more one whose task
+-- moves; then come its events. What is set stands at the end: with its names if the task moves, which is seldom; otherwise
+-- it is always the same.
+local HEAD, MOVE = 13, 12
+-- Where each begins, and its tenant's latest task: as it was, and by tenant as it has become.
+local places, latest, began = {}, {}, {}
 
 -- What lists have of a task follows it. Behind `m` stands what stays, what it was and what it is.
 local function moves(task, m)
@@ -19,7 +22,7 @@ local function moves(task, m)
   if was.owner ~= is.owner then frees[plan] = true end
 end
 
-local function put_checkpoint(task, fence)
+local function put_checkpoint(at, task, fence)
   local version, n = argv[at + 9], #bodies
   if version == '-' then
     gone[#gone + 1] = CKPT .. task
@@ -34,39 +37,53 @@ local function put_checkpoint(task, fence)
   end
 end
 
+-- Whether the row is as it was left, and the tenant's fence is this one or may become it. A task that was begun has its
+-- tenant's fence until another begins; one that begins must still be this owner's.
+local function may(at, task, tenant, begins, known)
+  local version, op, control = argv[at + 5], argv[at + 6], argv[at + 7]
+  if not begins then
+    local r = call('HMGET', TASK .. task, 'version', 'op', 'control')
+    return r[1] == version and r[2] == op and r[3] == control and (began[tenant] or known) == task
+  end
+  local r = call('HMGET', TASK .. task, 'version', 'op', 'control', 'owner')
+  if r[1] ~= version or (r[2] or '') ~= op or r[3] ~= control or r[4] ~= argv[at + HEAD + 5] then return false end
+  return not less(argv[at + 4], call('HGET', TENANT .. tenant, 'fence') or '0')
+end
+
 at = 3
 for i = 1, tonumber(argv[3]) do
-  local task, tenant, fence = argv[at + 1], argv[at + 2], argv[at + 3]
-  local key, begins, moved = TASK .. task, argv[at + 12] == '1', argv[at + 13] == '1'
-  local from = at + HEAD + (moved and MOVE or 0) + 1
-  local events = tonumber(argv[from])
-  local sets = from + events + 1
-  local till = moved and sets + 2 * argv[sets] or sets + SAME - 1
-  local r = call('HMGET', key, 'version', 'op', 'owner', 'control')
-  local same = r[1] == argv[at + 4] and (r[2] or '') == argv[at + 5] and r[3] == argv[at + 6] and r[4] == argv[at + 7]
-  local stored = same and (call('HGET', TENANT .. tenant, 'fence') or '0')
-  if same and (stored == fence or begins and less(stored, fence)) then
+  places[i], latest[i] = at, LATEST .. argv[at + 3]
+  at = at + argv[at + 1]
+end
+latest = call('MGET', unpack(latest))
+for i = 1, #places do
+  local at = places[i]
+  local task, tenant, fence = argv[at + 2], argv[at + 3], argv[at + 4]
+  local begins, moved = argv[at + 12] == '1', argv[at + 13] == '1'
+  if may(at, task, tenant, begins, latest[i]) then
     out[i] = 1
     if begins then
-      call('SET', $tenant_task..tenant, task)
+      began[tenant] = task
+      call('SET', LATEST .. tenant, task)
       call('HSET', TENANT .. tenant, 'fence', fence, 'started', task)
     end
-    if events > 0 and call('RPUSH', HISTORY .. task, unpack(argv, from + 1, from + events)) > 200 then
+    local from = at + HEAD + (moved and MOVE or 0) + 1
+    local sets = from + argv[from] + 1
+    if sets > from + 1 and call('RPUSH', HISTORY .. task, unpack(argv, from + 1, sets - 1)) > 200 then
       call('LTRIM', HISTORY .. task, -200, -1)
     end
-    if argv[at + 9] ~= '' then put_checkpoint(task, fence) end
+    if argv[at + 9] ~= '' then put_checkpoint(at, task, fence) end
     local op = argv[at + 8] .. ' ' .. stamp
     if moved then
-      call('HSET', key, 'op', op, unpack(argv, sets + 1, till))
+      call('HSET', TASK .. task, 'op', op, unpack(argv, sets, at + argv[at + 1]))
       moves(task, at + HEAD)
     else
-      call('HSET', key, 'op', op, 'updatedAt', argv[sets], 'detail', argv[sets + 1], 'version', argv[sets + 2],
+      call('HSET', TASK .. task, 'op', op, 'updatedAt', argv[sets], 'detail', argv[sets + 1], 'version', argv[sets + 2],
         'seq', argv[sets + 3], 'checkpoint', argv[sets + 4])
     end
   else
     out[i] = 0
   end
-  at = till
 end
 if #bodies > 0 then call('MSET', unpack(bodies)) end
 if #gone > 0 then call('DEL', unpack(gone)) end

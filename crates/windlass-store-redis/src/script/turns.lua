@@ -1,12 +1,9 @@
 -- What workers say and claim.
 local wanted_all, fence_next, payloads, firsts
--- Where the job before came from: nearly always the next one does too.
-local of_lane, of_queue, of_tenant, leave, come
 -- When the job before might begin and was submitted, as its record has it, and when it began.
 local of_times, of_begun
 clears[#clears + 1] = function()
   wanted_all, fence_next, payloads, firsts = 0, nil, {}, {}
-  of_lane, of_queue, of_tenant, leave, come = nil, nil, nil, nil, nil
   of_times, of_begun = nil, nil
 end
 clears[#clears]()
@@ -19,60 +16,23 @@ end
 -- How many arguments more it takes to say how something ended.
 local MORE_SAID = {completed = 1, failed = 4}
 
--- A job that runs under this fence and is done, without taking it apart: its record stays as it is, and the status says
--- the rest. Whatever else there is to say is said below.
-local function complete(id, fence, result, turn)
-  local text = cache[id]
-  if statuses[id] ~= 'running' or type(text) ~= 'string' or text:find(',{"cancel":', 1, true) then return false end
-  local _, to = text:find(',' .. fence .. turn.held, 1, true)
-  if not to then return false end
-  local started, from = text:match('^%d+,%d+,%d+,(%d+)()', to + 1)
-  if not of_lane or text:find(of_lane, from, true) ~= from then
-    of_queue, of_tenant = text:match('^,"([^"]*)","([^"]*)",', from)
-    of_lane = ',"' .. of_queue .. '","' .. of_tenant .. '",'
-    leave, come = list_of(rems, $running..of_queue), list_of(adds, $ended_jobs..'completed')
-  end
-  local queue, tenant = of_queue, of_tenant
-  local ends, newest = end_of(started)
-  statuses[id] = 'completed'
-  local n = set_n
-  sets[n + 1], sets[n + 2] = JOB .. id .. ':status', 'completed'
-  sets[n + 3], sets[n + 4] = JOB .. id .. ':result', result
-  sets[n + 5], sets[n + 6] = JOB .. id .. ':completed_at', ends
-  set_n = n + 6
-  -- It began once: there is no error of an attempt before.
-  if text:sub(1, 7) ~= '[2,1,1,' then dels[#dels + 1] = JOB .. id .. ':error' end
-  leave[#leave + 1] = id .. tenant
-  n = #come
-  come[n + 1], come[n + 2] = 0, newest .. id .. queue .. ':' .. tenant
-  ended_ids[#ended_ids + 1] = id
-  if tenant ~= '' then add_count($of_tenant..tenant, 'running', -1) end
-  if has_rules then
-    wakes = true
-    if tenant ~= '' then unpark(tenant) end
-  end
-  return true
-end
-
--- What is said of a job from this argument on.
-local function settle(p, turn)
-  local id, fence, kind = args[p], args[p + 1], args[p + 2]
-  if kind == 'completed' and complete(id, fence, args[p + 3], turn) then return 'completed' end
+-- What is said of a job. What more there is to say stands behind the argument `p`.
+local function settle(id, fence, kind, p)
   local job = L.job_of(id)
   if not job then return {'NotFound'} end
   if job.worker == '' and job.fence == fence and fence ~= '0' then return L.status_of(job) end
   local no = holds(job, fence)
   if no then return no end
   if kind == 'completed' then
-    L.write(job, 'result', args[p + 3])
+    L.write(job, 'result', args[p + 1])
     if tonumber(job.attempt) > 1 then L.forget_part(job, 'error') end
     L.leave_running(job)
     L.ended(job, 'completed')
   elseif kind == 'failed' then
     if L.wants_end(job) then
-      L.failed(job, args[p + 4])
+      L.failed(job, args[p + 2])
     else
-      L.again_or_failed(job, args[p + 3], args[p + 5] == '1', tonumber(args[p + 6]))
+      L.again_or_failed(job, args[p + 1], args[p + 3] == '1', tonumber(args[p + 4]))
     end
   elseif kind == 'released' then
     if L.wants_end(job) then
@@ -87,6 +47,62 @@ local function settle(p, turn)
   return job.status
 end
 
+local function count_done(tenant, n)
+  if tenant ~= '' then add_count($of_tenant..tenant, 'running', -n) end
+  if has_rules then
+    wakes = true
+    if tenant ~= '' then unpark(tenant) end
+  end
+end
+
+-- Jobs of a queue that were handed out by the caller, each in its first attempt, and are done. Whose entry is there runs
+-- under its fence, and nobody asked for its end: nothing of it is read, its record stays as it is, and the status says the
+-- rest. If one is not there, all are looked at. Names those that are not done, by their number.
+local function complete(done, number, not_done)
+  local queue, first, n = done.queue, done.first, done.n
+  local entries, gone = {}, 0
+  for i = 1, n do entries[i] = args[first + 2 * i - 2] end
+  if done.latest <= now then
+    for i = 1, n, 4000 do
+      gone = gone + redis.call('ZREM', $running..queue, unpack(entries, i, math.min(i + 3999, n)))
+    end
+  end
+  if gone < n then
+    local ids = {}
+    for i = 1, n do ids[i] = entries[i]:sub(1, 36) end
+    preload(ids)
+    for i = 1, n do
+      local said = settle(ids[i], entries[i]:match('%d+$'), 'completed', first + 2 * i - 2)
+      if said ~= 'completed' then
+        not_done[#not_done + 1] = number + i
+        not_done[#not_done + 1] = said
+      end
+    end
+    return
+  end
+  local come = list_of(adds, $ended_jobs..'completed')
+  local to, ended, of_tenant, lane, since = #come, #ended_ids, nil, nil, 0
+  local m = set_n
+  for i = 1, n do
+    local entry = entries[i]
+    local id, tenant = entry:sub(1, 36), entry:match('^[^:]*', 37)
+    if tenant ~= of_tenant then
+      if of_tenant then count_done(of_tenant, i - since) end
+      of_tenant, lane, since = tenant, queue .. ':' .. tenant, i
+    end
+    statuses[id] = 'completed'
+    sets[m + 1], sets[m + 2] = JOB .. id .. ':status', 'completed'
+    sets[m + 3], sets[m + 4] = JOB .. id .. ':result', args[first + 2 * i - 1]
+    sets[m + 5], sets[m + 6] = JOB .. id .. ':completed_at', now_text
+    m = m + 6
+    come[to + 1], come[to + 2] = 0, now_newest .. id .. lane
+    to = to + 2
+    ended_ids[ended + i] = id
+  end
+  set_n = m
+  count_done(of_tenant, n + 1 - since)
+end
+
 local function beat(said, lease)
   local job = L.job_of(said.id)
   if not job then return {'NotFound'} end
@@ -95,7 +111,7 @@ local function beat(said, lease)
   local till, timeout = L.deadline(job)
   if till and till <= now then return {'TimedOut', timeout} end
   job.lease = s(after_now(lease))
-  zadd($running..job.queue, job.lease, job.id .. job.tenant)
+  zadd($running..job.queue, job.lease, L.entry_of(job))
   L.write_meta(job)
   return {'ok', job.lease, L.wants_end(job) and 1 or 0}
 end
@@ -128,6 +144,8 @@ end
 -- The job is this worker's.
 local function deliver(job, turn, out)
   local id = job.id
+  -- It may have run under another fence.
+  if job.worker ~= '' then zrem($running..job.queue, L.entry_of(job)) end
   job.worker, job.fence, job.lease = turn.worker, next_fence(), turn.till
   job.deliveries = job.deliveries + 1
   job.started, job.status = now_text, 'running'
@@ -135,7 +153,7 @@ local function deliver(job, turn, out)
   L.write(job, 'status', 'running')
   L.write(job, 'started_at', job.started)
   L.write_meta(job)
-  zadd($running..job.queue, job.lease, id .. job.tenant)
+  zadd($running..job.queue, job.lease, L.entry_of(job))
   local payload = payloads[id]
   if payload == nil then payload = redis.call('GET', JOB .. id .. ':payload') end
   local why = tonumber(job.attempt) > 1 and (job.error or redis.call('GET', JOB .. id .. ':error'))
@@ -164,7 +182,8 @@ local function deliver_waiting(id, tenant, turn, out, runs)
   end
   local begun = of_begun
   attempt = MORE[attempt] or attempt + 1
-  local meta = '[' .. (MORE[version] or version + 1) .. ',' .. attempt .. ',1,' .. next_fence() .. turn.holds .. times
+  local fence = next_fence()
+  local meta = '[' .. (MORE[version] or version + 1) .. ',' .. attempt .. ',1,' .. fence .. turn.holds .. times
     .. begun .. text:sub(rest)
   cache[id], statuses[id] = meta, 'running'
   local n = set_n
@@ -173,7 +192,7 @@ local function deliver_waiting(id, tenant, turn, out, runs)
   sets[n + 5], sets[n + 6] = JOB .. id .. ':meta', meta
   set_n = n + 6
   n = #runs
-  runs[n + 1], runs[n + 2] = turn.till, id .. tenant
+  runs[n + 1], runs[n + 2] = turn.till, id .. tenant .. ':' .. fence
   give(out, id, meta, payloads[id], attempt ~= '1' and redis.call('GET', JOB .. id .. ':error'))
   return true
 end
@@ -184,22 +203,16 @@ local function judge_queue(queue, look_max, again)
   while looked < look_max do
     local entries = redis.call('ZRANGEBYSCORE', $running..queue, '-inf', s(now), 'LIMIT', passed, 200)
     if #entries == 0 then return end
-    local ids = {}
-    for i, entry in ipairs(entries) do ids[i] = entry:sub(1, 36) end
-    preload(ids)
-    for i, id in ipairs(ids) do
-      local job = L.job_of(id)
-      looked = looked + 1
-      if not job then
-        redis.call('ZREM', $running..queue, entries[i])
-      elseif not L.expire(job) then
+    for _, job in ipairs(L.running_jobs(queue, entries)) do
+      if not L.expire(job) then
         local said = again(job)
         if said == 'enough' then return end
         if said == 'stays' then passed = passed + 1 end
       end
     end
+    looked = looked + #entries
     flush()
-    if #ids < 200 then return end
+    if #entries < 200 then return end
   end
 end
 

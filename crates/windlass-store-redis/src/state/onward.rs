@@ -60,7 +60,8 @@ impl<'s> Onward<'s> {
     pub(super) fn of(known: &Known, step: &'s Step) -> Option<Onward<'s>> {
         let task = plain(step)?;
         step.check().ok()?;
-        let from = known.take(&task.id).filter(|left| left.may(step))?;
+        // Under the fence it has, or a higher one that it begins under.
+        let from = known.take(&task.id).filter(|left| left.may(step) && left.task.fence <= task.fence)?;
         let control = kept(&from, task);
         // Nothing waits to be handed out that somebody asked for while it ran.
         control.start.is_none().then_some(Onward { step, task, from, control })
@@ -73,7 +74,7 @@ impl<'s> Onward<'s> {
         let begins = from.task.fence < task.fence;
         let mut args = Args::default();
         args.push((task.id.as_str(), task.tenant.as_str(), task.fence.0));
-        args.push((from.version, &from.op, row::id(from.task.owner.as_ref()), asked(&from.control)));
+        args.push((from.version, &from.op, asked(&from.control)));
         args.push(format!("{} {}", step.op.id, step.op.digest));
         let stored = self.push_checkpoint(&mut args)?;
         args.push((flag(begins), flag(moved)));
@@ -87,14 +88,13 @@ impl<'s> Onward<'s> {
         let (version, seq) = (from.version + 1, self.seq());
         if !moved {
             args.push((task.updated_at.get(), row::detail(task)?, version, seq, stored));
-            return Ok(args);
+            return Ok(args.counted());
         }
         let mut sets = row::task_fields(task, false)?;
         sets.extend([("version", version.to_string()), ("seq", seq.to_string()), ("checkpoint", stored.to_string())]);
         sets.extend(row::taken_back(&from.control, control));
-        args.push(sets.len());
         sets.into_iter().for_each(|set| args.push(set));
-        Ok(args)
+        Ok(args.counted())
     }
 
     /// Answers the version that is stored then.

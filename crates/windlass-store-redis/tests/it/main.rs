@@ -4,6 +4,7 @@
 
 mod conformance;
 mod format;
+mod held;
 mod layout;
 mod onward;
 mod opening;

@@ -191,3 +191,29 @@ fn what_another_process_asks_is_heard_at_the_next_boundary() {
         two.close().await;
     });
 }
+
+#[test]
+fn who_is_overtaken_in_the_same_call_writes_no_more() {
+    // On one thread what is begun together goes out together, in this order.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let two = Two::open().await;
+        let one = &two.one;
+        let (first, second) = (Draft::new("over-1", &["acme"]).stages(6), Draft::new("over-2", &["acme"]));
+        one.run(&first).await;
+        one.run(&second).await;
+        let attempt = one.begin(&first.task(0)).await;
+        one.stage(&attempt).await;
+        let late = one.boundary(&attempt).await;
+        one.release(&attempt.held()).await.unwrap();
+        let row = one.take(&second.task(0)).await.unwrap();
+        let fence = one.acquire("acme", row.task.id.as_str(), 30_000).await.unwrap().fence;
+        let next = Attempt { task: row.task.id.clone(), fence, ..attempt.clone() };
+        let begins = step::begins("over", &row, &next);
+        let (begun, late) = tokio::join!(one.commit(&begins), one.commit(&late));
+        begun.unwrap();
+        assert_eq!(late, Err(Refusal::Stale { given: attempt.fence, stored: fence }));
+        assert_eq!(one.commit(&one.boundary(&attempt).await).await.unwrap_err(), late.unwrap_err(), "and never again");
+        two.close().await;
+    });
+}

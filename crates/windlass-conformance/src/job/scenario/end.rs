@@ -50,6 +50,19 @@ pub async fn a_failed_job_has_its_error(h: &dyn JobHarness) {
     assert_eq!(one.claim(9).await, [], "dead until a person requeues it");
 }
 
+/// What went wrong before is told to whoever tries again, and is nothing that a job has that was completed.
+pub async fn a_job_completed_after_all_has_no_error(h: &dyn JobHarness) {
+    let one = Client::open(h, "one").await;
+    one.add(&[NewJob { max_attempts: 2, ..new(1) }]).await;
+    let job = one.take().await;
+    assert_eq!(one.settle(&job, failure(true)).await, Ok(JobStatus::Pending));
+    let later = Client::ahead(h, "later", LATER_MS).await;
+    let again = later.take().await;
+    assert_eq!((again.attempt, code(&again)), (2, "E-1"));
+    assert_eq!(later.settle(&again, done()).await, Ok(JobStatus::Completed));
+    assert_eq!(one.load(job.id).await.error, None);
+}
+
 /// Attempts that are left come after their pause, which grows.
 pub async fn a_failed_attempt_is_followed_by_the_next_after_its_pause(h: &dyn JobHarness) {
     let backoff = Backoff { first_ms: LATER_MS / 2, max_ms: LATER_MS * 10 };

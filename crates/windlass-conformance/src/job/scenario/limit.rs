@@ -84,6 +84,20 @@ pub async fn a_tenant_runs_as_many_as_it_may(h: &dyn JobHarness) {
     assert_eq!(one.claim(99).await.len(), 2);
 }
 
+/// Whoever was passed over because of a limit is not forgotten: an end, whichever it is, makes room for the next.
+pub async fn a_tenant_that_its_limit_stopped_goes_on_when_one_ends(h: &dyn JobHarness) {
+    let one = Client::open(h, "one").await;
+    one.add(&[of(1, "acme"), of(2, "acme"), of(3, "acme"), of(4, "bolt")]).await;
+    one.rule(tenant_scope("acme"), running(1), false).await;
+    assert_eq!(one.claim(9).await.len(), 2, "one of each");
+    for (n, end) in [(1, done()), (2, failure(false))] {
+        assert_eq!(one.claim(9).await, [], "it may run one");
+        let runs = one.load(job_id(n)).await;
+        one.settle(&runs, end).await.expect("it is its worker's");
+        assert_eq!(ids(&one.claim(9).await), [job_id(n + 1)]);
+    }
+}
+
 /// A lost worker's job has its slot: it is delivered again, and its end frees the slot.
 pub async fn a_slot_is_kept_until_its_job_is_delivered_again_or_lost(h: &dyn JobHarness) {
     let one = Client::open(h, "one").await;
