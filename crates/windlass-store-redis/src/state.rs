@@ -1,6 +1,7 @@
 //! State on Redis: the port's methods. What changes is one script, taken whole or not at all; what is read together is
 //! read at one moment.
 
+mod event;
 pub(crate) mod known;
 mod list;
 mod load;

@@ -2,15 +2,17 @@
 
 use redis::{Pipeline, Value};
 use serde::de::DeserializeOwned;
+use windlass_core::id::{PlanId, TaskId, TenantId};
 use windlass_core::plan::Tally;
 use windlass_core::port::PortError;
 use windlass_core::port::state::{Key, Row, TenantRow};
 use windlass_core::task::status::TaskStatus;
 
+use super::event::event;
 use super::row::{Fields, PLAN};
 use crate::Inner;
 use crate::error::corrupt;
-use crate::reply::{array, text};
+use crate::reply::{array, parts, text};
 
 pub(super) async fn load(inner: &Inner, keys: &[Key]) -> Result<Vec<Option<Row>>, PortError> {
     let mut pipe = Pipeline::with_capacity(keys.len() * 2);
@@ -56,7 +58,7 @@ fn ask(inner: &Inner, pipe: &mut Pipeline, key: &Key) {
         Key::Task(id) => pipe.cmd("HGETALL").arg(keys.of("task", id.as_str())),
         Key::TaskSpec(id) => pipe.cmd("GET").arg(keys.of("task_spec", id.as_str())),
         Key::TaskHistory(id) => {
-            pipe.cmd("EXISTS").arg(keys.of("task", id.as_str()));
+            pipe.cmd("HMGET").arg(keys.of("task", id.as_str())).arg("planId").arg("tenantId");
             pipe.cmd("LRANGE").arg(keys.of("task_history", id.as_str())).arg(0).arg(-1)
         }
         Key::Checkpoint(id) => pipe.cmd("GET").arg(keys.of("ckpt", id.as_str())),
@@ -75,7 +77,7 @@ fn row(key: &Key, first: Value, second: Value) -> Result<Option<Row>, PortError>
         Key::PlanSpec(_) => decoded("a plan's spec", first)?.map(Row::PlanSpec),
         Key::TaskSpec(_) => decoded("a task's spec", first)?.map(Row::TaskSpec),
         Key::Checkpoint(_) => decoded("a checkpoint", first)?.map(Row::Checkpoint),
-        Key::Tally(_) | Key::PlanHistory(_) | Key::TaskHistory(_) if first == Value::Int(0) => None,
+        Key::Tally(_) | Key::PlanHistory(_) if first == Value::Int(0) => None,
         Key::Tally(_) => {
             let counts = Fields::of(second)?;
             let mut tally = Tally::default();
@@ -84,9 +86,17 @@ fn row(key: &Key, first: Value, second: Value) -> Result<Option<Row>, PortError>
             }
             Some(Row::Tally(tally))
         }
-        Key::PlanHistory(_) | Key::TaskHistory(_) => {
-            let events = array(second)?.into_iter().filter_map(|event| decoded("an event", event).transpose());
-            Some(Row::History(events.collect::<Result<_, _>>()?))
+        Key::PlanHistory(_) => Some(history(second, None)?),
+        Key::TaskHistory(id) => {
+            let of = &mut parts(first)?;
+            match (of.some()?, of.some()?) {
+                (Some(plan), Some(tenant)) => {
+                    let plan = plan.parse().map_err(|error| corrupt("a task's plan", error))?;
+                    let tenant = tenant.parse().map_err(|error| corrupt("a task's tenant", error))?;
+                    Some(history(second, Some(&(id.clone(), plan, tenant)))?)
+                }
+                _ => None,
+            }
         }
         Key::Task(_) => match Fields::of(first)? {
             Some(task) => Some(Row::Task(Box::new(task.task()?))),
@@ -107,6 +117,11 @@ fn row(key: &Key, first: Value, second: Value) -> Result<Option<Row>, PortError>
             Fields::of(first)?.map(|instance| instance.instance(id.clone())).transpose()?.map(Row::Instance)
         }
     })
+}
+
+fn history(lines: Value, of: Option<&(TaskId, PlanId, TenantId)>) -> Result<Row, PortError> {
+    let events = array(lines)?.into_iter().map(|line| event(&text(line)?, of));
+    Ok(Row::History(events.collect::<Result<_, _>>()?))
 }
 
 fn decoded<T: DeserializeOwned>(what: &str, value: Value) -> Result<Option<T>, PortError> {

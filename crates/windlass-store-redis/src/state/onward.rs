@@ -9,9 +9,10 @@ use windlass_core::port::state::{CheckpointPut, Step, Stepped, Writer};
 use windlass_core::task::{Control, Task};
 use windlass_core::time::Ms;
 
+use super::event::tail;
 use super::known::{Known, Left};
 use super::row::{self, asked};
-use super::step::{json, tail};
+use super::step::json;
 use crate::error::corrupt;
 use crate::group::Args;
 
@@ -83,7 +84,7 @@ impl<'s> Onward<'s> {
         }
         args.push(step.events.len());
         for (event, seq) in step.events.iter().zip(from.seq + 1..) {
-            args.push(format!(r#"{{"seq":{seq}{}"#, tail(event)?));
+            args.push(format!(r#"{{"seq":{seq}{}"#, tail(event, Some(task))?));
         }
         let (version, seq) = (from.version + 1, self.seq());
         if !moved {

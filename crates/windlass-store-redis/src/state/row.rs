@@ -87,7 +87,7 @@ pub(super) fn task_fields(task: &Task, new: bool) -> Result<Pairs, PortError> {
     Ok(fields)
 }
 
-/// How far a task has come, which changes with every boundary: one short document.
+/// How far a task has come, which changes with every boundary: one short document, without what is as nearly always.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Detail<'t> {
@@ -97,8 +97,11 @@ struct Detail<'t> {
     stage: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     attempt: Option<Attempt>,
+    #[serde(default = "first", skip_serializing_if = "is_first")]
     pass: u32,
+    #[serde(default, skip_serializing_if = "is_none")]
     retries: u32,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     taken_back: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hold: Option<Cow<'t, Hold>>,
@@ -106,6 +109,18 @@ struct Detail<'t> {
     failure: Option<Cow<'t, Failure>>,
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     context: Option<Json>,
+}
+
+fn first() -> u32 {
+    1
+}
+
+fn is_first(n: &u32) -> bool {
+    *n == first()
+}
+
+fn is_none(n: &u32) -> bool {
+    *n == 0
 }
 
 /// A `null` that was given is a value, only an absent key is none.

@@ -12,6 +12,7 @@ use windlass_core::task::status::{Statuses, TaskStatus};
 use windlass_core::task::{Request, Task};
 use windlass_core::time::Ms;
 
+use super::event::tail;
 use super::known::Known;
 use super::row::{self, control};
 use crate::error::corrupt;
@@ -45,7 +46,7 @@ pub(super) fn push(call: &mut Args, step: &Step) -> Result<(), PortError> {
     }
     call.push(step.events.len());
     for event in &step.events {
-        push_event(call, event)?;
+        push_event(call, step, event)?;
     }
     call.push(step.answer.as_ref().map_or("", Json::as_str));
     Ok(())
@@ -105,19 +106,11 @@ fn push_ask(call: &mut Args, ask: &Ask) -> Result<(), PortError> {
     Ok(())
 }
 
-fn push_event(call: &mut Args, event: &Event) -> Result<(), PortError> {
+fn push_event(call: &mut Args, step: &Step, event: &Event) -> Result<(), PortError> {
+    let put = step.tasks.iter().find(|put| Some(&put.task.id) == event.task.as_ref());
     let task = event.task.as_ref().map_or("", |task| task.as_str());
-    call.push((task, event.plan.as_str(), event.fact.name(), tail(event)?));
+    call.push((task, event.plan.as_str(), event.fact.name(), tail(event, put.map(|put| &put.task))?));
     Ok(())
-}
-
-/// The store counts: what follows the number is sent.
-pub(super) fn tail(event: &Event) -> Result<String, PortError> {
-    let text = match event.seq {
-        0 => json(event)?,
-        _ => json(&Event { seq: 0, ..event.clone() })?,
-    };
-    text.strip_prefix(r#"{"seq":0"#).map(str::to_owned).ok_or_else(|| corrupt("an event", "it begins otherwise"))
 }
 
 pub(super) fn at(ms: Option<Ms>) -> String {
