@@ -84,13 +84,12 @@ impl<'t> Said<'t> {
 
     /// Where each stands now, in the order of the turn. Of what was handed out here only what is not done is named, by
     /// its number.
-    fn settled(&self, not_done: Parts, rest: Parts) -> Result<Vec<Result<JobStatus, Refusal>>, PortError> {
+    fn settled(&self, mut not_done: Parts, rest: Parts) -> Result<Vec<Result<JobStatus, Refusal>>, PortError> {
         let mut all = vec![Ok(JobStatus::Completed); self.done.len() + self.rest.len()];
         let mut put = |place: usize, answer| all.get_mut(place).map(|at| *at = answer);
         for ((place, of, outcome), answer) in self.rest.iter().zip(rest) {
             put(*place, settled(of, outcome, answer)?);
         }
-        let not_done = &mut { not_done };
         while let Some(number) = not_done.next() {
             let number: usize = crate::reply::number(number)?;
             let done = number.checked_sub(1).and_then(|at| self.done.get(at));

@@ -64,7 +64,6 @@ pub(super) fn event(text: &str, of: Option<&(TaskId, PlanId, TenantId)>) -> Resu
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 
