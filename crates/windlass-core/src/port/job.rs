@@ -193,6 +193,11 @@ pub trait Jobs: Send + Sync {
     fn in_order(&self) -> bool {
         false
     }
+
+    /// How many jobs a turn had best ask for: beyond this each takes longer, and what is more is asked for by the next.
+    fn claims_best(&self) -> u32 {
+        CLAIM_MAX
+    }
 }
 
 impl Turn {

@@ -266,7 +266,7 @@ impl Loop {
             let beats = now >= self.beat_at;
             if self.may_speak(beats) {
                 self.places.iter_mut().for_each(lane::Place::asks);
-                let want = lane::room(&self.places, beats);
+                let want = lane::room(&self.places, self.queues.0.port.claims_best(), beats);
                 if !self.settle.is_empty() || !want.is_empty() || beats {
                     self.turn(want, beats).await;
                     continue;

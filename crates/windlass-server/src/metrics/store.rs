@@ -288,6 +288,10 @@ impl Jobs for Measured<dyn Jobs> {
     fn in_order(&self) -> bool {
         self.inner.in_order()
     }
+
+    fn claims_best(&self) -> u32 {
+        self.inner.claims_best()
+    }
 }
 
 #[async_trait]

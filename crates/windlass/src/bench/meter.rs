@@ -125,4 +125,12 @@ impl Jobs for Meter {
     async fn purge(&self, before: Ms, limit: u32) -> Result<u32, PortError> {
         self.jobs.purge(before, limit).await
     }
+
+    fn in_order(&self) -> bool {
+        self.jobs.in_order()
+    }
+
+    fn claims_best(&self) -> u32 {
+        self.jobs.claims_best()
+    }
 }

@@ -105,12 +105,14 @@ pub(super) fn places(lanes: Vec<Lane>) -> Result<Vec<Place>, Error> {
     Ok(lanes.into_iter().map(place).collect())
 }
 
-/// How many more jobs of each queue fit. No queue's room takes away all of what one call may ask for. With `all`,
-/// queues without room are named too, which says that a worker is there.
-pub(super) fn room(places: &[Place], all: bool) -> Vec<(QueueName, u32)> {
-    let share = CLAIM_MAX / u32::try_from(places.len()).unwrap_or(CLAIM_MAX).max(1);
+/// How many more jobs of each queue fit, `most` together if there are not more queues than that. No queue's room takes
+/// away all of what one call may ask for. With `all`, queues without room are named too, which says that a worker is there.
+pub(super) fn room(places: &[Place], most: u32, all: bool) -> Vec<(QueueName, u32)> {
+    let queues = u32::try_from(places.len()).unwrap_or(CLAIM_MAX).max(1);
+    let most = most.clamp(queues, CLAIM_MAX);
+    let share = most / queues;
     let free = |place: &Place| if place.look { place.free() } else { 0 };
-    let mut left = CLAIM_MAX - places.iter().map(|place| free(place).min(share)).sum::<u32>();
+    let mut left = most - places.iter().map(|place| free(place).min(share)).sum::<u32>();
     let room = places.iter().map(|place| {
         let first = free(place).min(share);
         let more = (free(place) - first).min(left);

@@ -29,6 +29,21 @@ async fn neither_handlers_nor_the_store_wait_for_the_other() {
     assert_eq!((ways.most, ways.asked), (2, 101), "each has half of what fits");
 }
 
+/// A store that is quicker with a few at a time is asked for a few at a time, in each queue, and for all of them in the end.
+#[tokio::test(start_paused = true)]
+async fn a_store_is_asked_for_as_many_as_it_likes() {
+    let (yard, door) = (Yard::new(options()), Arc::new(Door::default()));
+    let mut jobs: Vec<NewJob> = (0..200).map(|_| yard.job()).collect();
+    jobs.extend((0..200).map(|_| NewJob { queue: queue("other"), ..yard.job() }));
+    let handles = yard.queues.submit_all(jobs).await.unwrap();
+    yard.port.set_claims_best(7);
+    yard.queues.work(vec![lane("q", 100, 100, door.stays(0)), lane("other", 100, 100, door.stays(0))]).unwrap();
+    for handle in handles {
+        handle.await.unwrap();
+    }
+    assert_eq!((door.came(), yard.port.ways().asked), (400, 7));
+}
+
 /// A heartbeat speaks of jobs that another turn may end.
 #[tokio::test(start_paused = true)]
 async fn heartbeats_go_alone() {

@@ -11,7 +11,7 @@ use windlass_core::job::limit::{Rule, Scope};
 use windlass_core::job::rules::{Asked, JobAsk, Outcome};
 use windlass_core::job::{Asker, Job, JobStatus, NewJob};
 use windlass_core::json::Json;
-use windlass_core::port::job::{Delivery, Ended, JobFilter, Jobs, QueueView, Submitted, Turn, Turned};
+use windlass_core::port::job::{CLAIM_MAX, Delivery, Ended, JobFilter, Jobs, QueueView, Submitted, Turn, Turned};
 use windlass_core::port::{Cursor, Each, Mark, Page, PortError};
 use windlass_core::time::Ms;
 use windlass_engine::job::worker::{Failed, JobHandler, Lane, Told};
@@ -120,6 +120,7 @@ pub(crate) struct Port {
     /// How long submissions are on their way.
     submits_take_ms: AtomicU64,
     in_order: AtomicBool,
+    claims_best: AtomicU32,
     /// How long answers to what people ask are on their way.
     asks_take_ms: AtomicU64,
     /// How long turns are on their way, and how many there were.
@@ -166,6 +167,7 @@ impl Port {
             lost: AtomicU32::new(0),
             submits_take_ms: AtomicU64::new(0),
             in_order: AtomicBool::new(false),
+            claims_best: AtomicU32::new(CLAIM_MAX),
             asks_take_ms: AtomicU64::new(0),
             turns_take_ms: AtomicU64::new(0),
             answers_take_ms: AtomicU64::new(0),
@@ -243,6 +245,10 @@ impl Port {
 
     pub(crate) fn asks_take(&self, ms: u64) {
         self.asks_take_ms.store(ms, Ordering::SeqCst);
+    }
+
+    pub(crate) fn set_claims_best(&self, n: u32) {
+        self.claims_best.store(n, Ordering::SeqCst);
     }
 
     pub(crate) fn set_in_order(&self, in_order: bool) {
@@ -384,5 +390,9 @@ impl Jobs for Port {
 
     fn in_order(&self) -> bool {
         self.in_order.load(Ordering::SeqCst)
+    }
+
+    fn claims_best(&self) -> u32 {
+        self.claims_best.load(Ordering::SeqCst)
     }
 }
