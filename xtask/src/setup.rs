@@ -87,12 +87,13 @@ pub(crate) const POSTGRES: Need = Need {
 pub(crate) const SCHEMATHESIS: Need = Need {
     name: "schemathesis",
     steps: &["nextest"],
-    probe: Cmd::new(&["sh", "-c", "test -x \"${CARGO_TARGET_DIR:-target}/schemathesis/bin/schemathesis\""]),
+    // It runs only where it was made: a folder that was moved does not do.
+    probe: Cmd::new(&["sh", "-c", "\"${CARGO_TARGET_DIR:-target}/schemathesis/bin/schemathesis\" --version"]),
     // In a folder of its own beside what is built, so that nothing of the machine's Python changes.
     prepare: Cmd::new(&[
         "sh",
         "-c",
-        "folder=\"${CARGO_TARGET_DIR:-target}/schemathesis\" && python3 -m venv \"$folder\" && \
+        "folder=\"${CARGO_TARGET_DIR:-target}/schemathesis\" && python3 -m venv --clear \"$folder\" && \
          \"$folder/bin/pip\" install -q schemathesis==4.32.5",
     ]),
     by_hand: "make a Python environment with schemathesis in target/schemathesis",
