@@ -95,13 +95,18 @@ function L.running_jobs(queue, entries)
   return jobs
 end
 
-function L.leave_running(job)
-  zrem($running..job.queue, L.entry_of(job))
-  if job.tenant ~= '' then add_count($of_tenant..job.tenant, 'running', -1) end
+-- So many of a tenant's run no longer: they are not counted, and there may be room for others.
+function L.count_left(tenant, n)
+  if tenant ~= '' then add_count($of_tenant..tenant, 'running', -n) end
   if has_rules then
     wakes = true
-    if job.tenant ~= '' then unpark(job.tenant) end
+    if tenant ~= '' then unpark(tenant) end
   end
+end
+
+function L.leave_running(job)
+  zrem($running..job.queue, L.entry_of(job))
+  L.count_left(job.tenant, 1)
 end
 
 -- What people asked stands behind the rest, which is fixed: the fixed part, a request to end, and who asked last.

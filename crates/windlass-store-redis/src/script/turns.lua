@@ -47,14 +47,6 @@ local function settle(id, fence, kind, p)
   return job.status
 end
 
-local function count_done(tenant, n)
-  if tenant ~= '' then add_count($of_tenant..tenant, 'running', -n) end
-  if has_rules then
-    wakes = true
-    if tenant ~= '' then unpark(tenant) end
-  end
-end
-
 -- Jobs of a queue that were handed out by the caller, each in its first attempt, and are done. Whose entry is there runs
 -- under its fence, and nobody asked for its end: nothing of it is read, its record stays as it is, and the status says the
 -- rest. If one is not there, all are looked at. Names those that are not done, by their number.
@@ -87,7 +79,7 @@ local function complete(done, number, not_done)
     local entry = entries[i]
     local id, tenant = entry:sub(1, 36), entry:match('^[^:]*', 37)
     if tenant ~= of_tenant then
-      if of_tenant then count_done(of_tenant, i - since) end
+      if of_tenant then L.count_left(of_tenant, i - since) end
       of_tenant, lane, since = tenant, queue .. ':' .. tenant, i
     end
     statuses[id] = 'completed'
@@ -100,7 +92,7 @@ local function complete(done, number, not_done)
     ended_ids[ended + i] = id
   end
   set_n = m
-  count_done(of_tenant, n + 1 - since)
+  L.count_left(of_tenant, n + 1 - since)
 end
 
 local function beat(said, lease)

@@ -1,9 +1,11 @@
 //! A step as the script of commits reads it, and its answer.
 
+use std::collections::HashMap;
+
 use redis::Value;
 use windlass_core::event::Event;
 use windlass_core::fence::Fence;
-use windlass_core::id::InstanceId;
+use windlass_core::id::{InstanceId, TaskId};
 use windlass_core::json::Json;
 use windlass_core::plan::{Plan, PlanStatus};
 use windlass_core::port::state::{Ask, CheckpointPut, PlanPut, Step, Stepped, TaskPut, Writer};
@@ -45,8 +47,9 @@ pub(super) fn push(call: &mut Args, step: &Step) -> Result<(), PortError> {
         Some(ask) => push_ask(call, ask)?,
     }
     call.push(step.events.len());
+    let tasks: HashMap<&TaskId, &Task> = step.tasks.iter().map(|put| (&put.task.id, &put.task)).collect();
     for event in &step.events {
-        push_event(call, step, event)?;
+        push_event(call, event, event.task.as_ref().and_then(|task| tasks.get(task).copied()))?;
     }
     call.push(step.answer.as_ref().map_or("", Json::as_str));
     Ok(())
@@ -106,10 +109,9 @@ fn push_ask(call: &mut Args, ask: &Ask) -> Result<(), PortError> {
     Ok(())
 }
 
-fn push_event(call: &mut Args, step: &Step, event: &Event) -> Result<(), PortError> {
-    let put = step.tasks.iter().find(|put| Some(&put.task.id) == event.task.as_ref());
+fn push_event(call: &mut Args, event: &Event, about: Option<&Task>) -> Result<(), PortError> {
     let task = event.task.as_ref().map_or("", |task| task.as_str());
-    call.push((task, event.plan.as_str(), event.fact.name(), tail(event, put.map(|put| &put.task))?));
+    call.push((task, event.plan.as_str(), event.fact.name(), tail(event, about)?));
     Ok(())
 }
 
