@@ -73,10 +73,32 @@ mod tests {
         (task.parse().unwrap(), "p-1".parse().unwrap(), "acme".parse().unwrap())
     }
 
+    fn task() -> Task {
+        let task = r#"{"taskId":"p-1-0","tenantId":"acme","planId":"p-1","position":0,"status":"PAUSED","stages":1,
+            "completed":0,"pass":1,"retries":0,"takenBack":false,"fence":1,"readyAt":0,"createdAt":1,"updatedAt":1}"#;
+        serde_json::from_str(task).unwrap()
+    }
+
+    #[test]
+    fn what_the_row_says_otherwise_is_not_left_out() {
+        let whole = event(WHOLE, None).unwrap();
+        let others = [
+            Event { plan: "p-2".parse().unwrap(), ..whole.clone() },
+            Event { task: Some("p-1-1".parse().unwrap()), ..whole.clone() },
+            Event { tenant: Some("oak".parse().unwrap()), ..whole.clone() },
+            Event { tenant: None, ..whole },
+        ];
+        for other in others {
+            let line = format!(r#"{{"seq":7{}"#, tail(&other, Some(&task())).unwrap());
+            assert_eq!(event(&line, Some(&of("p-1-0"))).unwrap(), other);
+        }
+    }
+
     #[test]
     fn what_the_row_says_is_left_out_and_found_again() {
         let whole = event(WHOLE, None).unwrap();
         let short = r#"{"seq":7,"at":1,"reason":"why","fact":{"TaskPaused":{"cause":"PERSON"}}}"#;
+        assert_eq!(tail(&whole, Some(&task())).unwrap(), short.strip_prefix(r#"{"seq":7"#).unwrap());
         assert_eq!(event(short, Some(&of("p-1-0"))).unwrap(), whole);
         assert!(event(short, None).is_err(), "of nobody knows which");
     }
