@@ -347,6 +347,7 @@ DECLARE
     v_slots bigint;
     v_used bigint;
     v_task record;
+    v_taken text[] := '{}';
     v_passed boolean := false;
 BEGIN
     IF NOT EXISTS (SELECT 1 FROM instance WHERE instance_id = p_instance AND lease_until > v_now) THEN
@@ -401,12 +402,16 @@ BEGIN
             CONTINUE WHEN v_used - (v_task.owner IS NOT NULL)::integer >= v_slots;
             v_used := v_used + (v_task.owner IS NULL)::integer;
             v_left := v_left - 1;
-            o_verdict := 'TAKEN';
-            UPDATE task_state_projection t SET owner = p_instance, version = t.version + 1
-            WHERE t.task_id = v_task.task_id RETURNING t.* INTO o_task;
-            RETURN NEXT;
+            v_taken := v_taken || v_task.task_id;
         END LOOP;
     END LOOP;
+    RETURN QUERY
+    WITH taken AS (
+        UPDATE task_state_projection t SET owner = p_instance, version = t.version + 1
+        FROM unnest(v_taken) WITH ORDINALITY AS g(task_id, nth)
+        WHERE t.task_id = ANY (ARRAY[g.task_id]) RETURNING g.nth, t AS task
+    )
+    SELECT 'TAKEN', task FROM taken ORDER BY nth;
     IF v_passed AND v_left = p_limit AND NOT p_waits THEN
         o_verdict := 'PASSED';
         o_task := NULL;

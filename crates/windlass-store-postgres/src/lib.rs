@@ -33,7 +33,7 @@ use job::ring::Ring;
 use job::{Submit, Turns};
 use line::Line;
 use pool::Pool;
-use state::group::{Boundary, Load};
+use state::group::{Boundary, Load, PlanStep};
 use tls::Target;
 use wake::Wake;
 
@@ -66,6 +66,7 @@ pub(crate) struct Inner {
     pool: Pool,
     wake: Wake,
     boundaries: Line<Boundary>,
+    plan_steps: Line<PlanStep>,
     loads: Line<Load>,
     /// What was written by one statement.
     batches: Arc<Batches>,
@@ -100,6 +101,7 @@ impl Postgres {
             pool,
             wake,
             boundaries: Line::default(),
+            plan_steps: Line::default(),
             loads: Line::default(),
             batches: Arc::default(),
             turns: Line::default(),

@@ -16,8 +16,12 @@ pub(crate) const UNDER_WAY_MAX: usize = 2;
 pub(crate) trait Work: Send + Sized + 'static {
     /// Whether it counts among what is written together.
     const WRITES: bool = true;
+    /// Of what cannot be read only whoever asked for it hears: each of a batch is done alone then. Such work leaves its batch as it is.
+    const SPLITS: bool = false;
     /// How many are under way at a time.
     const AT_ONCE: usize = UNDER_WAY_MAX;
+    /// So many must wait before another statement begins beside one that is under way.
+    const BESIDE_MIN: usize = 1;
     /// What one caller gets.
     type Answer: Send + 'static;
     /// What a batch holds already.
@@ -70,6 +74,10 @@ impl<W: Work> Line<W> {
     /// The next batch; whoever does not fit waits for the one after it.
     fn next(&self) -> Option<(Vec<W>, Vec<Reply<W>>)> {
         let mut queue = self.queue();
+        if queue.under_way > 1 && queue.waiting.len() < W::BESIDE_MIN {
+            queue.under_way -= 1;
+            return None;
+        }
         let (mut works, mut replies, mut later) = (Vec::new(), Vec::new(), VecDeque::new());
         let mut batch = W::Batch::default();
         while let Some(waiting) = queue.waiting.pop_front() {
@@ -99,7 +107,7 @@ pub(crate) async fn carry<W: Work>(inner: &Arc<Inner>, work: W) -> Result<W::Ans
             true => queue.waiting.push_front(Waiting { work, reply }),
             false => queue.waiting.push_back(Waiting { work, reply }),
         }
-        let starts = queue.under_way < W::AT_ONCE;
+        let starts = queue.under_way == 0 || queue.under_way < W::AT_ONCE && queue.waiting.len() >= W::BESIDE_MIN;
         queue.under_way += usize::from(starts);
         starts
     };
@@ -120,6 +128,13 @@ async fn carrier<W: Work>(inner: Arc<Inner>) {
                 for (reply, answer) in replies.into_iter().zip(answers) {
                     // Whoever does not wait any more does not miss it.
                     let _gone = reply.send(Ok(answer));
+                }
+            }
+            Err(PortError::Corrupt(_)) if W::SPLITS && works.len() > 1 => {
+                for (work, reply) in works.into_iter().zip(replies) {
+                    let missing = || PortError::Corrupt("a call was not answered".to_owned());
+                    let alone = W::run(&inner, &mut vec![work]).await;
+                    let _gone = reply.send(alone.and_then(|mut answers| answers.pop().ok_or_else(missing)));
                 }
             }
             Err(error) => {

@@ -19,7 +19,7 @@ use windlass_core::port::state::{Beat, Filter, Key, Row, State, Step, Stepped, T
 use windlass_core::port::{Cursor, Each, Mark, Page, PortError};
 use windlass_core::time::Ms;
 
-use self::group::{Boundary, Load};
+use self::group::{Boundary, Load, PlanStep};
 use crate::cell::{Cells, Stamp, params};
 use crate::line::carry;
 use crate::pool::Call;
@@ -34,10 +34,13 @@ impl State for Postgres {
 
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         check_batch(steps.len())?;
-        if let [step] = steps
-            && boundary::fits(step)
-        {
-            return carry(&self.inner, Boundary(step.clone())).await.map(|answer| vec![answer]);
+        if let [step] = steps {
+            if boundary::fits(step) {
+                return carry(&self.inner, Boundary(step.clone())).await.map(|answer| vec![answer]);
+            }
+            if PlanStep::fits(step) {
+                return carry(&self.inner, PlanStep(step.clone())).await.map(|answer| vec![answer]);
+            }
         }
         let steps = steps.to_vec();
         self.run(async move |inner| {
@@ -78,7 +81,7 @@ impl State for Postgres {
 
     async fn load(&self, keys: &[Key]) -> Result<Vec<Option<Row>>, PortError> {
         check_batch(keys.len())?;
-        carry(&self.inner, Load(keys.to_vec())).await?
+        carry(&self.inner, Load(keys.to_vec())).await
     }
 
     async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> Result<Page<Row>, PortError> {

@@ -34,7 +34,7 @@ pub(super) async fn in_order(pool: &Pool, steps: &[Step], ahead_ms: i64) -> Resu
         let (part, length) = match (run, asked) {
             (0, 0) => {
                 let odd = odd();
-                (judged(pool, &rest[..odd], ahead_ms).await?, odd)
+                (judged(pool, &rest[..odd].iter().collect::<Vec<_>>(), ahead_ms).await?, odd)
             }
             (0, _) => {
                 let steps: Vec<_> = rest[..asked].iter().collect();
@@ -65,7 +65,7 @@ async fn completed(
     mut wakes: bool,
     ahead_ms: i64,
 ) -> Result<Committed, PortError> {
-    let left: Vec<Step> = (0..steps.len()).filter(|n| !written.contains_key(n)).map(|n| steps[n].clone()).collect();
+    let left: Vec<&Step> = (0..steps.len()).filter(|n| !written.contains_key(n)).map(|n| steps[n]).collect();
     let mut judged = match left.is_empty() {
         true => Vec::new().into_iter(),
         false => {
@@ -82,7 +82,7 @@ async fn completed(
 }
 
 /// Any steps: locked, read, judged, written.
-pub(super) async fn judged(pool: &Pool, steps: &[Step], ahead_ms: i64) -> Result<Committed, PortError> {
+pub(super) async fn judged(pool: &Pool, steps: &[&Step], ahead_ms: i64) -> Result<Committed, PortError> {
     let mut races = 0;
     loop {
         let tx = pool.begin().await?;
@@ -93,7 +93,7 @@ pub(super) async fn judged(pool: &Pool, steps: &[Step], ahead_ms: i64) -> Result
     }
 }
 
-async fn attempt(tx: &Tx<'_>, steps: &[Step], ahead_ms: i64) -> Result<Committed, Failure> {
+async fn attempt(tx: &Tx<'_>, steps: &[&Step], ahead_ms: i64) -> Result<Committed, Failure> {
     let mut world = read(tx, steps, ahead_ms).await?;
     let answers = steps.iter().map(|step| world.commit(step)).collect();
     // Such steps are rare: whether anything waits for the slot is for those to see who are woken.
@@ -103,8 +103,8 @@ async fn attempt(tx: &Tx<'_>, steps: &[Step], ahead_ms: i64) -> Result<Committed
 }
 
 /// Locks and reads what the steps are about, in the order in which everybody locks.
-async fn read(tx: &Tx<'_>, steps: &[Step], ahead_ms: i64) -> Result<World, Failure> {
-    let Needs { plans, tasks, put, tenants, ops, plan_tasks, writes_plans } = Needs::of(steps);
+async fn read(tx: &Tx<'_>, steps: &[&Step], ahead_ms: i64) -> Result<World, Failure> {
+    let Needs { plans, tasks, put, tenants, ops, plan_tasks, writes_plans } = Needs::of(steps.iter().copied());
     let [plans, tasks, put, tenants, ops, plan_tasks] =
         [plans, tasks, put, tenants, ops, plan_tasks].map(|ids| ids.into_iter().collect::<Vec<_>>());
     let lock_plans = if writes_plans { sql::LOCK_PLANS } else { sql::SHARE_PLANS };

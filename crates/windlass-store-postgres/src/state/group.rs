@@ -1,4 +1,4 @@
-//! Steps and reads of many callers, each kind as one statement.
+//! Steps and reads of many callers, each kind together: boundaries and reads as one statement, steps of plans as one transaction.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -31,6 +31,9 @@ pub(crate) struct Named {
 impl Work for Boundary {
     type Answer = Result<Stepped, Refusal>;
     type Batch = Named;
+    const SPLITS: bool = true;
+    // Of several instances on one server many small ones are slower than few that are full.
+    const BESIDE_MIN: usize = boundary::STEPS_MAX;
 
     fn line(inner: &Inner) -> &Line<Boundary> {
         &inner.boundaries
@@ -64,8 +67,9 @@ pub(crate) struct Load(pub(super) Vec<Key>);
 
 impl Work for Load {
     const WRITES: bool = false;
+    const SPLITS: bool = true;
 
-    type Answer = Result<Vec<Option<Row>>, PortError>;
+    type Answer = Vec<Option<Row>>;
     type Batch = usize;
 
     fn line(inner: &Inner) -> &Line<Load> {
@@ -79,20 +83,44 @@ impl Work for Load {
 
     async fn run(inner: &Arc<Inner>, batch: &mut Vec<Load>) -> Result<Vec<Self::Answer>, PortError> {
         let keys: Vec<Key> = batch.iter().flat_map(|load| &load.0).cloned().collect();
-        match load::load(&inner.pool, &keys).await {
-            Ok(rows) => {
-                let mut rows = rows.into_iter();
-                Ok(batch.iter().map(|load| Ok(rows.by_ref().take(load.0.len()).collect())).collect())
-            }
-            // Of what cannot be read only whoever asked for it hears.
-            Err(PortError::Corrupt(_)) if batch.len() > 1 => {
-                let mut answers = Vec::with_capacity(batch.len());
-                for load in batch {
-                    answers.push(load::load(&inner.pool, &load.0).await);
-                }
-                Ok(answers)
-            }
-            Err(error) => Err(error),
+        let mut rows = load::load(&inner.pool, &keys).await?.into_iter();
+        Ok(batch.iter().map(|load| rows.by_ref().take(load.0.len()).collect()).collect())
+    }
+}
+
+/// A step about a plan alone: many that are started at once end at once too.
+pub(crate) struct PlanStep(pub(super) Step);
+
+impl PlanStep {
+    pub(super) fn fits(step: &Step) -> bool {
+        step.plan.is_some()
+            && step.tasks.is_empty()
+            && step.ask.is_none()
+            && step.events.iter().all(|event| event.task.is_none())
+    }
+}
+
+impl Work for PlanStep {
+    type Answer = Result<Stepped, Refusal>;
+    type Batch = usize;
+    const SPLITS: bool = true;
+    const BESIDE_MIN: usize = boundary::STEPS_MAX;
+
+    fn line(inner: &Inner) -> &Line<PlanStep> {
+        &inner.plan_steps
+    }
+
+    fn join(&self, batch: &mut usize) -> bool {
+        *batch += 1;
+        *batch <= boundary::STEPS_MAX
+    }
+
+    async fn run(inner: &Arc<Inner>, batch: &mut Vec<PlanStep>) -> Result<Vec<Self::Answer>, PortError> {
+        let steps: Vec<&Step> = batch.iter().map(|one| &one.0).collect();
+        let committed = commit::judged(&inner.pool, &steps, inner.ahead_ms).await?;
+        if committed.wakes {
+            inner.wake.tell(Port::State);
         }
+        Ok(committed.answers)
     }
 }

@@ -12,4 +12,5 @@ mod schema;
 mod server;
 mod take;
 mod tls;
+mod together;
 mod wake;
