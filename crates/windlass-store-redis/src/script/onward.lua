@@ -2,14 +2,12 @@
 -- and these requests is as it was left, and the rest of it need not be read. Whatever else a step meets is left to the
 -- script of commits: the answer is 0.
 local call, argv = redis.call, args
-local TASK, TENANT, LATEST, HISTORY, CKPT, META = $task, $tenant, $tenant_task, $task_history, $ckpt, $ckpt_meta
+local TASK, TENANT, HISTORY, CKPT, META = $task, $tenant, $task_history, $ckpt, $ckpt_meta
 local out, stamp, bodies, gone, opens, frees, wakes = {}, s(now), {}, {}, {}, {}, false
 -- So many arguments has every step, of which the first says how many there are in all, and so many more one whose task
 -- moves; then come its events. What is set stands at the end: with its names if the task moves, which is seldom; otherwise
 -- it is always the same.
 local HEAD, MOVE = 13, 12
--- Where each begins, and its tenant's latest task: as it was, and by tenant as it has become.
-local places, latest, began = {}, {}, {}
 
 -- What lists have of a task follows it. Behind `m` stands what stays, what it was and what it is.
 local function moves(task, m)
@@ -37,36 +35,33 @@ local function put_checkpoint(at, task, fence)
   end
 end
 
--- Whether the row is as it was left, and the tenant's fence is this one or may become it. A task that was begun has its
--- tenant's fence until another begins; one that begins must still be this owner's.
-local function may(at, task, tenant, begins, known)
-  local version, op, control = argv[at + 5], argv[at + 6], argv[at + 7]
-  if not begins then
-    local r = call('HMGET', TASK .. task, 'version', 'op', 'control')
-    return r[1] == version and r[2] == op and r[3] == control and (began[tenant] or known) == task
+-- Whether the row is as it was left. A task that was begun has its tenant's fence until another begins, and says so then.
+local function may_go_on(at, key)
+  local r = call('HMGET', key, 'version', 'op', 'control', 'overtaken')
+  return r[1] == argv[at + 5] and r[2] == argv[at + 6] and r[3] == argv[at + 7] and not r[4]
+end
+
+-- Likewise of one that begins, which must still be this owner's; and whether the tenant's fence may become this one. If
+-- so, it has begun.
+local function has_begun(at, key, task, tenant, fence)
+  local r = call('HMGET', key, 'version', 'op', 'control', 'owner')
+  if r[1] ~= argv[at + 5] or (r[2] or '') ~= argv[at + 6] or r[3] ~= argv[at + 7] or r[4] ~= argv[at + HEAD + 5] then
+    return false
   end
-  local r = call('HMGET', TASK .. task, 'version', 'op', 'control', 'owner')
-  if r[1] ~= version or (r[2] or '') ~= op or r[3] ~= control or r[4] ~= argv[at + HEAD + 5] then return false end
-  return not less(argv[at + 4], call('HGET', TENANT .. tenant, 'fence') or '0')
+  local of = call('HMGET', TENANT .. tenant, 'fence', 'started')
+  if less(fence, of[1] or '0') then return false end
+  begin(tenant, task, fence, of[2])
+  return true
 end
 
 at = 3
 for i = 1, tonumber(argv[3]) do
-  places[i], latest[i] = at, LATEST .. argv[at + 3]
-  at = at + argv[at + 1]
-end
-latest = call('MGET', unpack(latest))
-for i = 1, #places do
-  local at = places[i]
-  local task, tenant, fence = argv[at + 2], argv[at + 3], argv[at + 4]
-  local begins, moved = argv[at + 12] == '1', argv[at + 13] == '1'
-  if may(at, task, tenant, begins, latest[i]) then
+  local task, tenant, fence, ends = argv[at + 2], argv[at + 3], argv[at + 4], at + argv[at + 1]
+  local key, begins, moved = TASK .. task, argv[at + 12] == '1', argv[at + 13] == '1'
+  local may
+  if begins then may = has_begun(at, key, task, tenant, fence) else may = may_go_on(at, key) end
+  if may then
     out[i] = 1
-    if begins then
-      began[tenant] = task
-      call('SET', LATEST .. tenant, task)
-      call('HSET', TENANT .. tenant, 'fence', fence, 'started', task)
-    end
     local from = at + HEAD + (moved and MOVE or 0) + 1
     local sets = from + argv[from] + 1
     if sets > from + 1 and call('RPUSH', HISTORY .. task, unpack(argv, from + 1, sets - 1)) > 200 then
@@ -75,15 +70,16 @@ for i = 1, #places do
     if argv[at + 9] ~= '' then put_checkpoint(at, task, fence) end
     local op = argv[at + 8] .. ' ' .. stamp
     if moved then
-      call('HSET', TASK .. task, 'op', op, unpack(argv, sets, at + argv[at + 1]))
+      call('HSET', key, 'op', op, unpack(argv, sets, ends))
       moves(task, at + HEAD)
     else
-      call('HSET', TASK .. task, 'op', op, 'updatedAt', argv[sets], 'detail', argv[sets + 1], 'version', argv[sets + 2],
+      call('HSET', key, 'op', op, 'updatedAt', argv[sets], 'detail', argv[sets + 1], 'version', argv[sets + 2],
         'seq', argv[sets + 3], 'checkpoint', argv[sets + 4])
     end
   else
     out[i] = 0
   end
+  at = ends
 end
 if #bodies > 0 then call('MSET', unpack(bodies)) end
 if #gone > 0 then call('DEL', unpack(gone)) end

@@ -275,8 +275,7 @@ local function put_task(put, step, w, tasks)
     local stored = row.tenant_fence or redis.call('HGET', $tenant..row.tenantId, 'fence') or '0'
     local highest = less(stored, step.fence) and step.fence or stored
     if begun then
-      redis.call('SET', $tenant_task..row.tenantId, put.id)
-      redis.call('HSET', $tenant..row.tenantId, 'fence', highest, 'started', put.id)
+      begin(row.tenantId, put.id, highest, redis.call('HGET', $tenant..row.tenantId, 'started'))
     elseif highest ~= stored then
       redis.call('HSET', $tenant..row.tenantId, 'fence', highest)
     end

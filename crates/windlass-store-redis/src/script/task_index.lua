@@ -18,6 +18,16 @@ local function waits(row)
   return class, string.format('%015.0f %010.0f %s', row.readyAt, row.position, row.id)
 end
 
+-- A task begins under its tenant's highest fence: it is the tenant's latest now, and the one that was started before it is
+-- overtaken, which its owner does not know.
+local function begin(tenant, task, fence, started)
+  redis.call('SET', $tenant_task..tenant, task)
+  redis.call('HSET', $tenant..tenant, 'fence', fence, 'started', task)
+  if started == task then return end
+  redis.call('HDEL', $task..task, 'overtaken')
+  if started and started ~= '' then redis.call('HSET', $task..started, 'overtaken', '1') end
+end
+
 -- What becomes of entries and counts is written at the end of a script, all of a key together: the score of an entry of
 -- a sorted set, `true` for one of a set, `false` for one that goes.
 local sorted, plain, counts, slot_sums, claims

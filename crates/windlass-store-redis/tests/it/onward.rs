@@ -193,6 +193,55 @@ fn what_another_process_asks_is_heard_at_the_next_boundary() {
 }
 
 #[test]
+fn who_is_overtaken_the_long_way_writes_no_more() {
+    windlass_conformance::harness::block_on(async {
+        let two = Two::open().await;
+        let one = &two.one;
+        let (first, second) = (Draft::new("past-1", &["acme"]).stages(6), Draft::new("past-2", &["acme"]));
+        one.run(&first).await;
+        one.run(&second).await;
+        let attempt = one.begin(&first.task(0)).await;
+        one.stage(&attempt).await;
+        let late = one.boundary(&attempt).await;
+        one.release(&attempt.held()).await.unwrap();
+        let row = one.take(&second.task(0)).await.unwrap();
+        let fence = one.acquire("acme", row.task.id.as_str(), 30_000).await.unwrap().fence;
+        let next = Attempt { task: row.task.id.clone(), fence, ..attempt.clone() };
+        // A process that knows nothing of the task.
+        let stranger = Rival { me: one.me.clone(), ..two.other.clone() };
+        stranger.done(&step::begins("past", &row, &next)).await;
+        assert_eq!(one.commit(&late).await, Err(Refusal::Stale { given: attempt.fence, stored: fence }));
+        two.close().await;
+    });
+}
+
+#[test]
+fn who_was_overtaken_and_begins_again_overtakes_the_other() {
+    windlass_conformance::harness::block_on(async {
+        let two = Two::open().await;
+        let one = &two.one;
+        let (first, second) = (Draft::new("turn-1", &["acme"]).stages(6), Draft::new("turn-2", &["acme"]));
+        one.run(&first).await;
+        one.run(&second).await;
+        let mut copy = two.copy();
+        let mut overtaken = || -> [bool; 2] {
+            [&first, &second].map(|draft| {
+                let key = format!("{}executor:task:{}", two.space.prefix, draft.task(0));
+                redis::cmd("HEXISTS").arg(key).arg("overtaken").query(&mut copy.server).unwrap()
+            })
+        };
+        for (draft, is) in [(&first, [false, false]), (&second, [true, false]), (&first, [false, true])] {
+            let attempt = one.begin(&draft.task(0)).await;
+            assert_eq!(overtaken(), is);
+            one.fail(&attempt).await;
+            let op = format!("retry-{}-{}", attempt.task, attempt.fence);
+            one.done(&step::asks(&op, &attempt.task, &[TaskStatus::Failed], step::retry())).await;
+        }
+        two.close().await;
+    });
+}
+
+#[test]
 fn who_is_overtaken_in_the_same_call_writes_no_more() {
     // On one thread what is begun together goes out together, in this order.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
