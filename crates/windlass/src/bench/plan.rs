@@ -44,7 +44,7 @@ pub struct Scale {
     pub alone: u32,
     /// How long a raw limit is measured.
     pub run: Duration,
-    /// Rounds of those plans; several instances have twice as many, in turn with one.
+    /// Rounds of those plans; several instances have twice as many turns, of half as many rounds each.
     pub rounds: u32,
 }
 

@@ -10,7 +10,7 @@ use windlass_core::port::job::Jobs;
 use windlass_engine::job::Queues;
 
 use super::{Bench, burn, work};
-use crate::bench::instances::{Other, Part, REST, bar, median};
+use crate::bench::instances::{Other, Part, REST, Turns};
 use crate::bench::meter::Meter;
 use crate::bench::{Row, Timer};
 use crate::open::{StoreUrl, open};
@@ -19,7 +19,7 @@ use crate::settings::Settings;
 /// Handlers at once, of each.
 const CONCURRENCY: u32 = 100;
 /// Burn-downs of several instances, each between two of one.
-const ROUNDS: usize = 4;
+const TURNS: usize = 8;
 /// Between two looks at how far all are.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -74,32 +74,30 @@ struct Burnt {
 }
 
 impl Bench<'_> {
-    /// As many jobs by one instance and by several in turn, so that a store that grows or a machine that drifts favours neither.
-    /// Medians are compared. The others have nothing to do while it is not their turn.
+    /// As many jobs by one instance and by several in turn; see [`Turns::judge`]. The others have nothing to do while it is not their
+    /// turn.
     pub(super) async fn several(&self) -> anyhow::Result<Row> {
         let jobs = self.start("several").await?;
         let mut others = Other::start_rest(Part::Jobs, self.url, self.config, self.instances).await?;
-        let mut alone = vec![self.burn_by(&jobs, &mut []).await?.took];
-        let (mut together, mut timer, mut shares) = (Vec::new(), Timer::new()?, vec![0; self.instances as usize]);
-        for _ in 0..ROUNDS {
+        let mut turns = Turns { one: vec![vec![self.burn_by(&jobs, &mut []).await?.took]], several: Vec::new() };
+        let (mut timer, mut shares) = (Timer::new()?, vec![0; self.instances as usize]);
+        for _ in 0..TURNS {
             let burnt = self.burn_by(&jobs, &mut others).await?;
-            together.push(burnt.took);
+            turns.several.push(vec![burnt.took]);
             timer.merge(&burnt.timer)?;
             shares.iter_mut().zip(burnt.shares).for_each(|(sum, part)| *sum += part);
             for other in &mut others {
                 other.ask(REST).await?;
             }
-            alone.push(self.burn_by(&jobs, &mut []).await?.took);
+            turns.one.push(vec![self.burn_by(&jobs, &mut []).await?.took]);
         }
         for other in others {
             other.stop().await?;
         }
         let name = crate::bench::instances::name(self.instances);
-        let row = timer.row(&name, self.store(), CONCURRENCY * self.instances, "jobs", together.iter().sum());
-        let n = f64::from(self.scale.shared);
-        let all = n / median(&mut together);
-        let (bar, pass) = bar(&mut alone, all, n, "jobs", &shares);
-        Ok(Row { bench: "jobs", per_s: all, ..row }.judged(bar, pass))
+        let (per_s, bar, pass) = turns.judge(f64::from(self.scale.shared), "jobs", &shares);
+        let row = timer.row(&name, self.store(), CONCURRENCY * self.instances, "jobs", turns.took());
+        Ok(Row { bench: "jobs", per_s, ..row }.judged(bar, pass))
     }
 
     /// Jobs that are there are done by this instance and the others.

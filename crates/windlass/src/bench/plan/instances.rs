@@ -8,7 +8,7 @@ use anyhow::Context as _;
 
 use super::{Bench, Gaps, StoreUrl, start_on};
 use crate::Windlass;
-use crate::bench::instances::{Other, Part, REST, WORK, bar, median, name};
+use crate::bench::instances::{Other, Part, REST, Turns, WORK, name};
 use crate::bench::{Row, Timer};
 use crate::open::open;
 use crate::settings::Settings;
@@ -50,48 +50,45 @@ pub fn instance(settings: &Settings) -> anyhow::Result<()> {
 }
 
 impl Bench<'_> {
-    /// The same plans by one instance and by several in turn, so that a store that grows or a machine that drifts favours neither.
-    /// Medians are compared.
+    /// The same plans by one instance and by several in turn; see [`Turns::judge`].
     pub(super) async fn several(&self) -> anyhow::Result<Row> {
         let gaps = Arc::new(Gaps::default());
         let windlass = self.start("several", self.options(), &gaps).await?;
         let mut others = Other::start_rest(Part::Plan, self.url, self.config, self.instances).await?;
-        let (mut alone, mut together, mut timer) = (Vec::new(), Vec::new(), Timer::new()?);
+        let (mut turns, mut timer) = (Turns::default(), Timer::new()?);
         let mut shares = vec![0; self.instances as usize];
+        turns.one.push(self.turn(&windlass, "one").await?);
         // What is small may be one's before another has heard of it: then there is nothing to compare yet.
         let is_one_s = |shares: &[u64]| shares.iter().filter(|stages| **stages > 0).count() < 2;
-        while together.len() < 2 * self.scale.rounds as usize || is_one_s(&shares) {
-            anyhow::ensure!(together.iter().sum::<Duration>() < WARM_UP, "one instance did everything");
-            let turn = together.len();
-            self.rounds(&windlass, &format!("one-{turn}"), &mut alone).await?;
+        while turns.several.len() < 2 * self.scale.rounds as usize || is_one_s(&shares) {
+            anyhow::ensure!(turns.took() < WARM_UP || !is_one_s(&shares), "one instance did everything");
+            let turn = turns.several.len();
             let before = self.until_all_work(&windlass, &mut others, turn).await?;
             gaps.forget();
-            self.rounds(&windlass, &format!("several-{turn}"), &mut together).await?;
+            turns.several.push(self.turn(&windlass, &format!("several-{turn}")).await?);
             gaps.record(&mut timer);
             let after = done(&windlass, &mut others).await?;
             shares.iter_mut().zip(after).zip(before).for_each(|((sum, after), before)| *sum += after - before);
             for other in &mut others {
                 other.ask(REST).await?;
             }
+            turns.one.push(self.turn(&windlass, &format!("one-{turn}")).await?);
         }
-        self.rounds(&windlass, "one-again", &mut alone).await?;
         for other in others {
             other.stop().await?;
         }
         windlass.stop().await;
-        let stages = f64::from(self.scale.plans) * 100.0;
-        let all = stages / median(&mut together);
-        let took = together.iter().sum();
-        let row = timer.row(&name(self.instances), self.store(), self.scale.plans * 10, "stages", took);
-        let (bar, pass) = bar(&mut alone, all, stages, "stages", &shares);
-        Ok(Row { bench: "plan", per_s: all, ..row }.judged(bar, pass))
+        let (per_s, bar, pass) = turns.judge(f64::from(self.scale.plans) * 100.0, "stages", &shares);
+        let row = timer.row(&name(self.instances), self.store(), self.scale.plans * 10, "stages", turns.took());
+        Ok(Row { bench: "plan", per_s, ..row }.judged(bar, pass))
     }
 
-    async fn rounds(&self, windlass: &Windlass, name: &str, took: &mut Vec<Duration>) -> anyhow::Result<()> {
+    async fn turn(&self, windlass: &Windlass, name: &str) -> anyhow::Result<Vec<Duration>> {
+        let mut took = Vec::new();
         for round in 0..self.scale.rounds.div_ceil(2) {
             took.push(self.round(windlass, &format!("{name}-{round}"), self.scale.plans).await?.took);
         }
-        Ok(())
+        Ok(took)
     }
 
     /// It is the others' turn: work, until every one has had some; answers how much each has done so far, this one first.
