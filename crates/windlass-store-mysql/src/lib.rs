@@ -73,6 +73,7 @@ pub(crate) struct Inner {
     submits: Line<job::Submit>,
     ring: Ring,
     feed: Feed,
+    known: state::Known,
     roomy: state::Roomy,
     /// Until when it was last said that a queue is asked for.
     askers: Mutex<HashMap<QueueName, Ms>>,
@@ -104,6 +105,7 @@ impl MySql {
             submits: Line::default(),
             ring: Ring::default(),
             feed,
+            known: state::Known::default(),
             roomy: state::Roomy::default(),
             askers: Mutex::default(),
             looker: std::sync::OnceLock::new(),

@@ -1,6 +1,7 @@
 //! State on MySQL: the port's methods. Each runs in a task of its own, so that a caller who goes away does not leave it half-way.
 
 pub(crate) mod commit;
+mod known;
 pub(crate) mod list;
 mod load;
 mod purge;
@@ -9,6 +10,7 @@ pub(crate) mod row;
 mod take;
 pub(crate) mod write;
 
+pub(crate) use known::Known;
 pub(crate) use roomy::Roomy;
 
 use async_trait::async_trait;

@@ -129,6 +129,9 @@ const STATEMENT_BYTES: usize = 512 * 1024;
 /// Bytes that go out in one trip, about, at most.
 const TRIP_BYTES: usize = 2 * 1024 * 1024;
 
+/// Rows that one statement takes away, at most.
+const REMOVED_MAX: usize = 256;
+
 /// Statements in order, as few trips as they take. Answers are kept of those that ask.
 #[derive(Default)]
 pub(crate) struct Script {
@@ -182,6 +185,20 @@ impl Script {
         }
         if !sql.is_empty() {
             self.say(&format!("{sql} {tail}"));
+        }
+    }
+
+    /// Takes away the rows with these ids. Each is looked up: where IN names many, the server reads a small table whole instead,
+    /// and waits for rows that others have locked.
+    pub(crate) fn remove<'i>(&mut self, table: &str, key: &str, ids: impl IntoIterator<Item = &'i str>) {
+        for some in ids.into_iter().collect::<Vec<_>>().chunks(REMOVED_MAX) {
+            // The first says for all what kind of text they are.
+            let mut sql = format!("DELETE t FROM (SELECT _ascii{} COLLATE ascii_bin AS id", literal(some[0]));
+            for id in &some[1..] {
+                sql.push_str(" UNION ALL SELECT ");
+                id.write(&mut sql);
+            }
+            self.say(&format!("{sql}) k STRAIGHT_JOIN {table} t FORCE INDEX (PRIMARY) ON t.{key} = k.id"));
         }
     }
 

@@ -208,7 +208,7 @@ async fn attempt<T>(
     let kept = answers.next()?.iter().map(|row| row::trigger(&mut Cells::of(row))).collect::<Result<Vec<_>, _>>()?;
     let now = answers.now()?;
     let mut script = Script::default();
-    let fence = fence::drawn(&mut answers, 1, &mut script)?;
+    let fence = fence::drawn(&mut answers)?;
     let mut world = World::new(kept, fence, now);
     let judged = judge(&mut world);
     row::write(&mut script, &world)?;

@@ -3,7 +3,7 @@
 //! what others write, as long as anybody waits; less often while the server is slow. MySQL has nothing that calls.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, Notify, watch};
@@ -68,6 +68,8 @@ pub(crate) struct Wake {
     waiters: AtomicUsize,
     /// Somebody has asked which jobs end.
     follows: AtomicBool,
+    /// How often jobs had ended, over all shards, when it was last asked which.
+    heard: std::sync::Mutex<Option<u64>>,
     poke: Notify,
 }
 
@@ -172,26 +174,24 @@ impl Wake {
     }
 
     async fn marks(&self, inner: &Inner) -> Result<[u64; Port::ALL.len()], PortError> {
-        // A row costs more to send than to add up: shards one by one only of what is followed.
-        let mut sql = "SELECT port, 0, SUM(n) FROM change_mark WHERE port <> 'ended' GROUP BY port".to_owned();
-        let follows = self.follows.load(Ordering::Relaxed);
-        if follows {
-            sql += " UNION ALL SELECT port, shard, n FROM change_mark WHERE port = 'ended'";
-        }
-        let rows = inner.pool.ask(&sql).await?;
-        let mut marks = [0; Port::ALL.len()];
-        let mut ended = Counts::new();
+        // A row costs more to send than to add up: shards one by one only when something has ended.
+        let rows = inner.pool.ask("SELECT port, SUM(n) FROM change_mark GROUP BY port").await?;
+        let (mut marks, mut ended) = ([0; Port::ALL.len()], 0);
         for row in &rows {
             let cells = &mut Cells::of(row);
-            let (name, shard, n): (&str, u8, u64) = (cells.text()?, cells.parse()?, cells.parse()?);
+            let (name, n): (&str, u64) = (cells.text()?, cells.parse()?);
             match Port::ALL.into_iter().find(|port| port.name() == name) {
                 Some(port) => marks[port as usize] = n,
-                None if name == "ended" => drop(ended.insert(shard, n)),
+                None if name == "ended" => ended = n,
                 None => {}
             }
         }
-        if follows {
-            inner.feed.hear(&inner.pool, &ended).await?;
+        let heard = || self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.follows.load(Ordering::Relaxed) && *heard() != Some(ended) {
+            let rows = inner.pool.ask("SELECT shard, n FROM change_mark WHERE port = 'ended'").await?;
+            let by_shard = rows.iter().map(Cells::of).map(|mut cells| Ok((cells.parse()?, cells.parse()?)));
+            inner.feed.hear(&inner.pool, &by_shard.collect::<Result<Counts, PortError>>()?).await?;
+            *heard() = Some(ended);
         }
         Ok(marks)
     }

@@ -23,6 +23,9 @@ pub struct Needs {
     pub plan_tasks: BTreeSet<String>,
     /// Some plan is written, not only asked to be there.
     pub writes_plans: bool,
+    /// Whether the owner of a task lives decides something: its owner's own steps go by who it is alone, and who refuses
+    /// them says until when it lives.
+    pub leases: bool,
 }
 
 impl Needs {
@@ -39,6 +42,7 @@ impl Needs {
     /// This one's too.
     pub fn add(&mut self, step: &Step) {
         let is_person = matches!(step.by, Writer::Person(_));
+        self.leases |= is_person || step.ask.is_some();
         if is_person {
             self.ops.insert(step.op.id.to_string());
         }

@@ -219,7 +219,10 @@ impl Claim {
         rule::ask(&mut script, &tenants, "TRUE");
         // What has waited for its time and need not any longer.
         if !self.due.is_empty() {
-            script.say(&format!("UPDATE async_tasks SET live = 1, wake_at = NULL WHERE seq IN ({})", list(&self.due)));
+            script.say(&format!(
+                "UPDATE async_tasks FORCE INDEX (PRIMARY) SET live = 1, wake_at = NULL WHERE seq IN ({})",
+                list(&self.due)
+            ));
         }
         self.ask_running(&mut script);
         self.ask_tenants(&mut script);

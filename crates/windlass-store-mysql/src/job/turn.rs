@@ -15,13 +15,13 @@ use windlass_core::time::Ms;
 
 use super::claim::{Claim, Queue};
 use super::{feed, judge, row};
-use crate::Inner;
 use crate::cell::{Answers, Cells, one};
 use crate::error::Failure;
 use crate::line::{Line, Work};
 use crate::pool::Lent;
 use crate::text::{Script, list, literal, row as values};
 use crate::wake::{self, Port};
+use crate::{Inner, fence};
 
 /// Jobs that one transaction speaks of, and that it claims, at most.
 const JOBS_MAX: usize = 2_000;
@@ -151,12 +151,11 @@ fn write_claimed(script: &mut Script, turns: &[&Turn], claim: &Claim, now: Ms) -
     if groups.is_empty() {
         return Ok(given);
     }
-    script.say("INSERT INTO fence_counter (fence) VALUES (NULL)");
-    script.say("SET @fence = LAST_INSERT_ID()");
+    fence::count(script, 1);
     for ((turn, again, started_at), seqs) in groups {
         let until = literal(now.plus(turns[turn].lease_ms));
         script.say(&format!(
-            "UPDATE async_tasks SET status = 'RUNNING', live = 3, attempt = attempt + {}, deliveries = deliveries + 1, worker = {}, \
+            "UPDATE async_tasks FORCE INDEX (PRIMARY) SET status = 'RUNNING', live = 3, attempt = attempt + {}, deliveries = deliveries + 1, worker = {}, \
              fence = @fence, version = version + 1, started_at = {}, lease_until = {until}, wake_at = {until} WHERE seq IN ({})",
             u8::from(!again),
             literal(turns[turn].worker.as_str()),
@@ -164,7 +163,6 @@ fn write_claimed(script: &mut Script, turns: &[&Turn], claim: &Claim, now: Ms) -
             list(seqs)
         ));
     }
-    script.say("DELETE FROM fence_counter WHERE fence = @fence");
     script.ask("SELECT @fence");
     Ok(given)
 }

@@ -105,11 +105,10 @@ async fn attempt(tx: &mut Lent<'_>, inner: &Inner, batch: &[Wish]) -> Result<Vec
     let standing = Standing::read(&answers.next()?, &answers.next()?)?;
     let now = answers.now()?;
     let mut script = Script::default();
-    let fence = if fences > 0 { fence::drawn(&mut answers, fences, &mut script)? } else { Fence::NONE };
+    let fence = if fences > 0 { fence::drawn(&mut answers)? } else { Fence::NONE };
     let mut world = World { standing, now, fence, changed: BTreeSet::new(), freed: false };
     let done = batch.iter().map(|wish| world.grant(wish)).collect();
-    world.write(&mut script);
-    let_go(&mut script, &tenants);
+    world.write(&mut script, &tenants);
     if world.freed {
         wake::count(&mut script, Port::Locks);
     }
@@ -131,9 +130,9 @@ fn hold(script: &mut Script, tenants: &BTreeSet<&TenantId>) {
     script.rows(head, rows, "ON DUPLICATE KEY UPDATE tenant_id = VALUES(tenant_id)");
 }
 
-/// Takes away what was made only to be locked.
-fn let_go(script: &mut Script, tenants: &BTreeSet<&TenantId>) {
-    script.say(&format!("DELETE FROM tenant_lock WHERE fence = 0 AND tenant_id {}", within(tenants)));
+/// Takes a tenant's row away if it was made only to be locked.
+fn let_go(script: &mut Script, tenant: &TenantId) {
+    script.say(&format!("DELETE FROM tenant_lock WHERE fence = 0 AND tenant_id = {}", literal(tenant.as_str())));
 }
 
 impl World {
@@ -178,10 +177,9 @@ impl World {
         self.standing.holders.insert(holder.tenant.clone(), holder);
     }
 
-    fn write(&self, script: &mut Script) {
-        let (kept, gone): (Vec<&TenantId>, Vec<&TenantId>) =
-            self.changed.iter().partition(|tenant| self.standing.holders.contains_key(*tenant));
-        let rows = kept.iter().filter_map(|tenant| self.standing.holders.get(*tenant)).map(|holder| {
+    /// Writes who holds which of these tenants. The rows of the others go, also those that were made only to be locked.
+    fn write(&self, script: &mut Script, tenants: &BTreeSet<&TenantId>) {
+        let rows = self.changed.iter().filter_map(|tenant| self.standing.holders.get(tenant)).map(|holder| {
             let Holder { tenant, plan, task, fence, since, until } = holder;
             row![tenant.as_str(), plan.as_str(), task.as_str(), *fence, *since, *until]
         });
@@ -191,10 +189,8 @@ impl World {
             "ON DUPLICATE KEY UPDATE plan_id = VALUES(plan_id), task_id = VALUES(task_id), fence = VALUES(fence), \
              acquired_at = VALUES(acquired_at), expires_at = VALUES(expires_at)",
         );
-        if !gone.is_empty() {
-            let ids = list(gone.iter().map(|tenant| tenant.as_str()));
-            script.say(&format!("DELETE FROM tenant_lock WHERE tenant_id IN ({ids})"));
-        }
+        let gone = tenants.iter().filter(|tenant| !self.standing.holders.contains_key(**tenant));
+        script.remove("tenant_lock", "tenant_id", gone.map(|tenant| tenant.as_str()));
     }
 }
 
@@ -242,7 +238,7 @@ async fn attempt_force(
         let cells = &mut Cells::of(kept);
         drop(cells.parse::<OpId>()?);
         let answer = Tenant::answered(op, &state_row::op(cells)?);
-        let_go(&mut script, &tenants);
+        let_go(&mut script, tenant);
         tx.commit(script).await?;
         return Ok(answer);
     }
@@ -261,7 +257,7 @@ async fn attempt_force(
             );
         }
     }
-    let_go(&mut script, &tenants);
+    let_go(&mut script, tenant);
     if let Some(op) = op {
         write::add_ops(&mut script, &[(&op.id, &before.kept(op, now))]);
     }

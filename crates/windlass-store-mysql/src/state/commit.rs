@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use mysql_async::Row;
 use windlass_core::id::{InstanceId, OpId, PlanId, TenantId};
-use windlass_core::port::state::{Step, Stepped};
+use windlass_core::port::state::{Step, Stepped, TaskRow};
 use windlass_core::port::{PortError, Refusal};
 use windlass_core::step::{Needs, OpEntry, PlanEntry, TaskEntry, TenantEntry, World};
 use windlass_core::time::Ms;
 
+use super::known::{self, Rows};
 use super::{row, write};
 use crate::Inner;
 use crate::cell::{Answers, Cells};
@@ -73,13 +74,19 @@ async fn attempt(
     steps: &[&Step],
     needs: &mut Needs,
 ) -> Result<Vec<Result<Stepped, Refusal>>, Failure> {
-    let mut world = read(tx, inner, needs).await?;
+    let mut known = inner.known.of(&needs.tasks);
+    let mut world = read(tx, inner, needs, &mut known).await?;
     if needs.widen(&world) {
         return Err(Failure::Again("a task is of another plan or tenant than was said".to_owned()));
     }
-    let answers = steps.iter().map(|step| world.commit(step)).collect();
+    let answers: Vec<_> = steps.iter().map(|step| world.commit(step)).collect();
+    if !needs.leases && answers.iter().any(|answer| matches!(answer, Err(Refusal::Owned { .. }))) {
+        needs.leases = true;
+        return Err(Failure::Again("until when an owner lives was not asked for".to_owned()));
+    }
     world.wakes |= inner.roomy.lacks_one_of(&world.freed);
-    tx.commit(write::script(&world)?).await?;
+    tx.commit(write::script(&world, &known)?).await?;
+    inner.known.written(&world.tasks);
     if world.wakes {
         inner.wake.tell();
     }
@@ -91,9 +98,9 @@ fn within(ids: &BTreeSet<String>) -> String {
     format!("IN ({})", list(ids))
 }
 
-/// Locks and reads what the steps are about: plans, tenants, tasks, each by its id.
-async fn read(tx: &mut Lent<'_>, inner: &Inner, needs: &Needs) -> Result<World, Failure> {
-    let Needs { plans, tasks, tenants, ops, writes_plans, .. } = needs;
+/// Locks and reads what the steps are about: plans, tenants, tasks, each by its id. What is known of tasks is what still holds then.
+async fn read(tx: &mut Lent<'_>, inner: &Inner, needs: &Needs, known: &mut Rows) -> Result<World, Failure> {
+    let Needs { plans, tasks, tenants, ops, writes_plans, leases, .. } = needs;
     let mut script = Script::begin();
     if !plans.is_empty() {
         let how = if *writes_plans { "FOR UPDATE" } else { "LOCK IN SHARE MODE" };
@@ -109,8 +116,15 @@ async fn read(tx: &mut Lent<'_>, inner: &Inner, needs: &Needs) -> Result<World, 
              WHERE tenant_id {ids} ORDER BY tenant_id FOR UPDATE"
         ));
     }
-    if !tasks.is_empty() {
-        lock_tasks(&mut script, &within(tasks));
+    let unknown: BTreeSet<_> = tasks.iter().filter(|task| !known.contains_key(task.as_str())).cloned().collect();
+    if !known.is_empty() {
+        lock_tasks(&mut script, row::TASK_MARK, &within(tasks));
+    }
+    if !unknown.is_empty() {
+        lock_tasks(&mut script, row::TASK, &within(&unknown));
+    }
+    if *leases {
+        ask_leases(&mut script, &within(tasks));
     }
     if !ops.is_empty() {
         script.ask(&format!("SELECT {} FROM operation WHERE op_id {}", row::OP, within(ops)));
@@ -121,23 +135,37 @@ async fn read(tx: &mut Lent<'_>, inner: &Inner, needs: &Needs) -> Result<World, 
     inner.clock.ask(&mut script);
     let mut answers = tx.run(&script).await?;
     let mut world = World::default();
-    fill(&mut world, needs, &mut answers)?;
+    let others = fill(&mut world, needs, (known, !unknown.is_empty()), &mut answers)?;
+    if !others.is_empty() {
+        let mut script = Script::default();
+        lock_tasks(&mut script, row::TASK, &within(&others));
+        add_tasks(&mut world, &tx.run(&script).await?.next()?)?;
+    }
     Ok(world)
 }
 
-/// Locks tasks and asks for them, and then for the leases of their owners.
-pub(super) fn lock_tasks(script: &mut Script, ids: &str) {
-    let columns = row::TASK;
+/// Locks tasks and asks for these columns of them.
+pub(super) fn lock_tasks(script: &mut Script, columns: &str, ids: &str) {
     script.ask(&format!(
         "SELECT {columns} FROM task_state_projection t FORCE INDEX (PRIMARY) WHERE t.task_id {ids} ORDER BY t.task_id FOR UPDATE"
     ));
+}
+
+/// Asks for the leases of these tasks' owners.
+pub(super) fn ask_leases(script: &mut Script, ids: &str) {
     script.ask(&format!(
         "SELECT DISTINCT i.instance_id, i.lease_until FROM task_state_projection t FORCE INDEX (PRIMARY) \
          STRAIGHT_JOIN instance i ON i.instance_id = t.owner WHERE t.task_id {ids}"
     ));
 }
 
-fn fill(world: &mut World, needs: &Needs, answers: &mut Answers) -> Result<(), PortError> {
+/// Answers which tasks are not as they are known.
+fn fill(
+    world: &mut World,
+    needs: &Needs,
+    (known, has_unknown): (&mut Rows, bool),
+    answers: &mut Answers,
+) -> Result<BTreeSet<String>, PortError> {
     if !needs.plans.is_empty() {
         for plan in &answers.next()? {
             let plan = row::plan(&mut Cells::of(plan))?;
@@ -151,11 +179,25 @@ fn fill(world: &mut World, needs: &Needs, answers: &mut Answers) -> Result<(), P
             world.tenants.insert(id, TenantEntry { row: row::tenant(cells)?, changed: false });
         }
     }
-    if !needs.tasks.is_empty() {
+    let mut others = BTreeSet::new();
+    if !known.is_empty() {
         for task in &answers.next()? {
-            let task = row::task(&mut Cells::of(task))?;
-            world.tasks.insert(task.task.id.clone(), TaskEntry::stored(task));
+            let cells = &mut Cells::of(task);
+            let (id, mark) = (cells.text()?, (cells.parse()?, cells.at()?));
+            match known.get_key_value(id) {
+                Some((id, row)) if known::mark(row) == mark => {
+                    world.tasks.insert(id.clone(), TaskEntry::stored(TaskRow::clone(row)));
+                }
+                Some(_) => drop(others.insert(id.to_owned())),
+                None => {}
+            }
         }
+        known.retain(|task, _| world.tasks.contains_key(task));
+    }
+    if has_unknown {
+        add_tasks(world, &answers.next()?)?;
+    }
+    if needs.leases {
         world.leases = leases_in(&answers.next()?)?;
     }
     if !needs.ops.is_empty() {
@@ -171,6 +213,14 @@ fn fill(world: &mut World, needs: &Needs, answers: &mut Answers) -> Result<(), P
         }
     }
     world.now = answers.now()?;
+    Ok(others)
+}
+
+fn add_tasks(world: &mut World, rows: &[Row]) -> Result<(), PortError> {
+    for task in rows {
+        let task = row::task(&mut Cells::of(task))?;
+        world.tasks.insert(task.task.id.clone(), TaskEntry::stored(task));
+    }
     Ok(())
 }
 

@@ -14,6 +14,8 @@ use crate::cell::Cells;
 /// What [`task`] reads, of a table `t`.
 pub(super) const TASK: &str = "t.task_id, t.tenant_id, t.plan_id, t.position, t.status, t.control, t.owner, t.fence, t.ready_at, \
      t.created_at, t.started_at, t.updated_at, t.ended_at, t.detail, t.checkpoint_version, t.version, t.seq, t.op_id, t.op_digest, t.op_at";
+/// What tells whether a task is as it is known.
+pub(super) const TASK_MARK: &str = "t.task_id, t.version, t.created_at";
 /// What [`plan`] reads, of a table `p`.
 pub(super) const PLAN: &str = "p.plan_id, p.name, p.status, p.tasks, p.max_concurrency, p.on_failure, p.on_conflict, p.recovery, \
      p.conductor, p.cancelled, p.created_at, p.started_at, p.updated_at, p.ended_at, p.version, p.seq";

@@ -10,7 +10,7 @@ use windlass_core::port::{Each, PortError, Refusal};
 use windlass_core::step::may_take;
 use windlass_core::time::Ms;
 
-use super::commit::{leases_in, lock_tasks};
+use super::commit::{ask_leases, leases_in, lock_tasks};
 use super::row;
 use crate::Inner;
 use crate::cell::{Cells, one};
@@ -225,6 +225,7 @@ async fn attempt_ready(
         }
     }
     tx.commit(own(instance, &mut taken)).await?;
+    inner.known.note(&taken);
     Ok(Some(HandedOut { tasks: taken, passed }))
 }
 
@@ -273,7 +274,7 @@ fn own(instance: &InstanceId, taken: &mut [TaskRow]) -> Script {
     }
     if !taken.is_empty() {
         script.say(&format!(
-            "UPDATE task_state_projection SET owner = {}, version = version + 1, readiness = IF(readiness = 3, 2, readiness) \
+            "UPDATE task_state_projection FORCE INDEX (PRIMARY) SET owner = {}, version = version + 1, readiness = IF(readiness = 3, 2, readiness) \
              WHERE task_id IN ({})",
             literal(instance.as_str()),
             list(taken.iter().map(|row| row.task.id.as_str()).collect::<BTreeSet<_>>())
@@ -302,7 +303,9 @@ async fn attempt_named(
 ) -> Result<Taken, Failure> {
     let mut script = Script::begin();
     let sorted: BTreeSet<&str> = ids.iter().map(TaskId::as_str).collect();
-    lock_tasks(&mut script, &format!("IN ({})", list(sorted)));
+    let sorted = format!("IN ({})", list(sorted));
+    lock_tasks(&mut script, row::TASK, &sorted);
+    ask_leases(&mut script, &sorted);
     script.ask(&format!(
         "SELECT instance_id, lease_until FROM instance WHERE instance_id = {}",
         literal(instance.as_str())

@@ -7,8 +7,9 @@ use windlass_core::port::state::{OpRow, PlanRow, TaskRow};
 use windlass_core::step::{Saved, World};
 use windlass_core::task::status::TaskStatus;
 
+use super::known::{Rows, stays};
 use crate::cell::{json, word};
-use crate::text::{Script, list, literal, row};
+use crate::text::{Script, literal, row};
 use crate::wake::{self, Port};
 
 const PLAN_COLUMNS: &str = "INSERT INTO plan_state_projection (plan_id, name, status, task_ids, tasks, max_concurrency, on_failure, \
@@ -28,6 +29,12 @@ const TASK_AGAIN: &str = "ON DUPLICATE KEY UPDATE status = VALUES(status), pause
      started_at = VALUES(started_at), updated_at = VALUES(updated_at), ended_at = VALUES(ended_at), detail = VALUES(detail), \
      checkpoint_version = VALUES(checkpoint_version), version = VALUES(version), seq = VALUES(seq), op_id = VALUES(op_id), \
      op_digest = VALUES(op_digest), op_at = VALUES(op_at)";
+/// Of a task that stands where it stood.
+const BOUNDARY_COLUMNS: &str = "INSERT INTO task_state_projection (task_id, tenant_id, plan_id, position, status, fence, ready_at, \
+     created_at, updated_at, detail, checkpoint_version, version, seq, op_id, op_digest, op_at) VALUES ";
+const BOUNDARY_AGAIN: &str = "ON DUPLICATE KEY UPDATE updated_at = VALUES(updated_at), detail = VALUES(detail), \
+     checkpoint_version = VALUES(checkpoint_version), version = VALUES(version), seq = VALUES(seq), op_id = VALUES(op_id), \
+     op_digest = VALUES(op_digest), op_at = VALUES(op_at)";
 /// A tenant that is there was locked before it was judged. One that is not may be made by two writers at once: then the names of
 /// the later one hold unless a task has started meanwhile.
 const TENANT_AGAIN: &str = "ON DUPLICATE KEY UPDATE fence = GREATEST(fence, VALUES(fence)), \
@@ -38,12 +45,12 @@ const CHECKPOINT_AGAIN: &str = "ON DUPLICATE KEY UPDATE version = VALUES(version
      executor_instance = VALUES(executor_instance), fence = VALUES(fence), checkpoint = VALUES(checkpoint)";
 const SPEC_AGAIN: &str = "ON DUPLICATE KEY UPDATE spec = VALUES(spec)";
 
-/// The statements, in the order in which everybody locks; what everybody shares comes last.
-pub(super) fn script(world: &World) -> Result<Script, PortError> {
+/// The statements, in the order in which everybody locks; what everybody shares comes last. `before` is how some tasks stood.
+pub(super) fn script(world: &World, before: &Rows) -> Result<Script, PortError> {
     let mut script = Script::default();
     plans(world, &mut script)?;
     tenants(world, &mut script);
-    tasks(world, &mut script)?;
+    tasks(world, before, &mut script)?;
     events(world, &mut script)?;
     // Two batches with the same operations meet in one order.
     let mut new: Vec<_> = world.ops.iter().filter(|(_, op)| op.is_new).map(|(id, op)| (id, &op.row)).collect();
@@ -100,12 +107,20 @@ fn tenants(world: &World, script: &mut Script) {
     script.rows(head, rows, TENANT_AGAIN);
 }
 
-fn tasks(world: &World, script: &mut Script) -> Result<(), PortError> {
+fn tasks(world: &World, before: &Rows, script: &mut Script) -> Result<(), PortError> {
     let changed = || world.tasks.values().filter(|entry| entry.changed);
-    for (is_new, tail) in [(true, ""), (false, TASK_AGAIN)] {
-        let rows = changed().filter(|entry| entry.is_new == is_new).map(|entry| task(&entry.row));
-        script.rows(TASK_COLUMNS, rows.collect::<Result<Vec<_>, _>>()?, tail);
+    let is_boundary = |row: &TaskRow| before.get(&row.task.id).is_some_and(|before| stays(before, row));
+    let (mut new, mut moved, mut boundaries) = (Vec::new(), Vec::new(), Vec::new());
+    for entry in changed() {
+        match entry.is_new {
+            true => new.push(task(&entry.row)?),
+            false if is_boundary(&entry.row) => boundaries.push(boundary(&entry.row)?),
+            false => moved.push(task(&entry.row)?),
+        }
     }
+    script.rows(TASK_COLUMNS, new, "");
+    script.rows(TASK_COLUMNS, moved, TASK_AGAIN);
+    script.rows(BOUNDARY_COLUMNS, boundaries, BOUNDARY_AGAIN);
     let grown = world.plans.values().filter(|plan| plan.grew).map(|plan| plan.row.plan.id.as_str());
     for plan in grown.map(literal) {
         script.say(&format!(
@@ -137,9 +152,7 @@ fn tasks(world: &World, script: &mut Script) -> Result<(), PortError> {
     let head = "INSERT INTO task_checkpoint (task_id, version, last_completed_stage_index, saved_at, executor_instance, fence, \
                 checkpoint) VALUES ";
     script.rows(head, saved, CHECKPOINT_AGAIN);
-    if !removed.is_empty() {
-        script.say(&format!("DELETE FROM task_checkpoint WHERE task_id IN ({})", list(removed)));
-    }
+    script.remove("task_checkpoint", "task_id", removed);
     Ok(())
 }
 
@@ -167,6 +180,28 @@ fn task(row: &TaskRow) -> Result<String, PortError> {
         task.started_at,
         task.updated_at,
         task.ended_at,
+        json(&task.detail())?,
+        row.checkpoint,
+        row.version,
+        row.seq,
+        row.op.as_ref().map(|op| op.id.to_string()),
+        row.op.as_ref().map(|op| op.digest),
+        row.op.as_ref().map(|op| op.at),
+    ])
+}
+
+fn boundary(row: &TaskRow) -> Result<String, PortError> {
+    let task = &row.task;
+    Ok(row![
+        task.id.as_str(),
+        task.tenant.as_str(),
+        task.plan.as_str(),
+        task.position,
+        task.status.name(),
+        task.fence,
+        task.ready_at,
+        task.created_at,
+        task.updated_at,
         json(&task.detail())?,
         row.checkpoint,
         row.version,

@@ -51,7 +51,7 @@ async fn attempt(
     let later = later.first().map(|row| Cells::of(row).at()).transpose()?;
     let now = answers.now()?;
     let mut script = Script::default();
-    let fence = fence::drawn(&mut answers, 1, &mut script)?;
+    let fence = fence::drawn(&mut answers)?;
     let next = found.get(limit as usize).and_then(Trigger::wake_at).or(later);
     found.truncate(limit as usize);
     let (again, first): (Vec<&Trigger>, Vec<&Trigger>) =
@@ -60,7 +60,7 @@ async fn attempt(
     for (some, tried) in [(first, 0), (again, 1)] {
         if !some.is_empty() {
             script.say(&format!(
-                "UPDATE triggers SET status = 'PROCESSING', owner = {}, fence = {}, lease_until = {until}, wake_at = {until}, \
+                "UPDATE triggers FORCE INDEX (PRIMARY) SET status = 'PROCESSING', owner = {}, fence = {}, lease_until = {until}, wake_at = {until}, \
                  retry_count = retry_count + {tried}, version = version + 1 WHERE id IN ({})",
                 literal(owner.as_str()),
                 literal(fence),

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod beside;
 mod conformance;
 mod errors;
 mod feed;

@@ -104,7 +104,7 @@ async fn attempt(tx: &Tx<'_>, steps: &[&Step], ahead_ms: i64) -> Result<Committe
 
 /// Locks and reads what the steps are about, in the order in which everybody locks.
 async fn read(tx: &Tx<'_>, steps: &[&Step], ahead_ms: i64) -> Result<World, Failure> {
-    let Needs { plans, tasks, put, tenants, ops, plan_tasks, writes_plans } = Needs::of(steps.iter().copied());
+    let Needs { plans, tasks, put, tenants, ops, plan_tasks, writes_plans, .. } = Needs::of(steps.iter().copied());
     let [plans, tasks, put, tenants, ops, plan_tasks] =
         [plans, tasks, put, tenants, ops, plan_tasks].map(|ids| ids.into_iter().collect::<Vec<_>>());
     let lock_plans = if writes_plans { sql::LOCK_PLANS } else { sql::SHARE_PLANS };

@@ -1,0 +1,70 @@
+//! Tasks that instances of this process run, as they were left here. Every write of a row raises its version, and a task that is made
+//! anew under an old name is created later: a row that has the same of both is as it is known, and need not be read again.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use windlass_core::id::TaskId;
+use windlass_core::port::state::TaskRow;
+use windlass_core::step::TaskEntry;
+use windlass_core::time::Ms;
+
+/// When so many are remembered, all are forgotten: some are of tasks that went elsewhere.
+const ROWS_MAX: usize = 65_536;
+
+/// Rows by their task.
+pub(super) type Rows = HashMap<TaskId, Arc<TaskRow>>;
+
+#[derive(Default)]
+pub(crate) struct Known(Mutex<Rows>);
+
+/// What tells one state of a row from any other.
+pub(super) fn mark(row: &TaskRow) -> (u64, Ms) {
+    (row.version, row.task.created_at)
+}
+
+impl Known {
+    fn rows(&self) -> MutexGuard<'_, Rows> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Those of them that are known.
+    pub(super) fn of(&self, tasks: &BTreeSet<String>) -> Rows {
+        let rows = self.rows();
+        tasks
+            .iter()
+            .filter_map(|task| rows.get_key_value(task.as_str()))
+            .map(|(id, row)| (id.clone(), Arc::clone(row)))
+            .collect()
+    }
+
+    /// What was written. Rows without an owner are nobody's to write again soon.
+    pub(super) fn written(&self, tasks: &BTreeMap<TaskId, TaskEntry>) {
+        self.note(tasks.values().filter(|entry| entry.changed).map(|entry| &entry.row));
+    }
+
+    /// What was written or taken.
+    pub(super) fn note<'r>(&self, written: impl IntoIterator<Item = &'r TaskRow>) {
+        let mut rows = self.rows();
+        if rows.len() >= ROWS_MAX {
+            rows.clear();
+        }
+        for row in written {
+            let id = &row.task.id;
+            if row.task.owner.is_none() {
+                rows.remove(id);
+            } else if rows.get(id).is_none_or(|known| mark(known) != mark(row)) {
+                rows.insert(id.clone(), Arc::new(row.clone()));
+            }
+        }
+    }
+}
+
+/// Whether the task stands where it stood: what a plain boundary leaves alone.
+pub(super) fn stays(before: &TaskRow, now: &TaskRow) -> bool {
+    let (old, new) = (&before.task, &now.task);
+    (old.status, old.fence, old.ready_at) == (new.status, new.fence, new.ready_at)
+        && (old.started_at, old.ended_at) == (new.started_at, new.ended_at)
+        && old.owner == new.owner
+        && before.control == now.control
+}
