@@ -155,8 +155,8 @@ fn write_claimed(script: &mut Script, turns: &[&Turn], claim: &Claim, now: Ms) -
     for ((turn, again, started_at), seqs) in groups {
         let until = literal(now.plus(turns[turn].lease_ms));
         script.say(&format!(
-            "UPDATE async_tasks FORCE INDEX (PRIMARY) SET status = 'RUNNING', live = 3, attempt = attempt + {}, deliveries = deliveries + 1, worker = {}, \
-             fence = @fence, version = version + 1, started_at = {}, lease_until = {until}, wake_at = {until} WHERE seq IN ({})",
+            "UPDATE async_tasks FORCE INDEX (PRIMARY) SET status = 'RUNNING', live = 3, attempt = attempt + {}, \
+             deliveries = deliveries + 1, worker = {}, fence = @fence, version = version + 1, started_at = {}, lease_until = {until}, wake_at = {until} WHERE seq IN ({})",
             u8::from(!again),
             literal(turns[turn].worker.as_str()),
             literal(started_at),

@@ -274,8 +274,8 @@ fn own(instance: &InstanceId, taken: &mut [TaskRow]) -> Script {
     }
     if !taken.is_empty() {
         script.say(&format!(
-            "UPDATE task_state_projection FORCE INDEX (PRIMARY) SET owner = {}, version = version + 1, readiness = IF(readiness = 3, 2, readiness) \
-             WHERE task_id IN ({})",
+            "UPDATE task_state_projection FORCE INDEX (PRIMARY) SET owner = {}, version = version + 1, \
+             readiness = IF(readiness = 3, 2, readiness) WHERE task_id IN ({})",
             literal(instance.as_str()),
             list(taken.iter().map(|row| row.task.id.as_str()).collect::<BTreeSet<_>>())
         ));
