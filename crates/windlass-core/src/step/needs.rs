@@ -42,7 +42,7 @@ impl Needs {
     /// This one's too.
     pub fn add(&mut self, step: &Step) {
         let is_person = matches!(step.by, Writer::Person(_));
-        self.leases |= is_person || step.ask.is_some();
+        self.leases |= is_person && !step.tasks.is_empty() || step.ask.is_some();
         if is_person {
             self.ops.insert(step.op.id.to_string());
         }

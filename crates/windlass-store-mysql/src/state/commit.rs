@@ -86,10 +86,10 @@ async fn attempt(
     }
     world.wakes |= inner.roomy.lacks_one_of(&world.freed);
     tx.commit(write::script(&world, &known)?).await?;
-    inner.known.written(&world.tasks);
     if world.wakes {
         inner.wake.tell();
     }
+    inner.known.note(world.tasks.into_values().filter(|entry| entry.changed).map(|entry| entry.row));
     Ok(answers)
 }
 

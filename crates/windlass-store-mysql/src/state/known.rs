@@ -1,12 +1,11 @@
 //! Tasks that instances of this process run, as they were left here. Every write of a row raises its version, and a task that is made
 //! anew under an old name is created later: a row that has the same of both is as it is known, and need not be read again.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use windlass_core::id::TaskId;
 use windlass_core::port::state::TaskRow;
-use windlass_core::step::TaskEntry;
 use windlass_core::time::Ms;
 
 /// When so many are remembered, all are forgotten: some are of tasks that went elsewhere.
@@ -38,23 +37,16 @@ impl Known {
             .collect()
     }
 
-    /// What was written. Rows without an owner are nobody's to write again soon.
-    pub(super) fn written(&self, tasks: &BTreeMap<TaskId, TaskEntry>) {
-        self.note(tasks.values().filter(|entry| entry.changed).map(|entry| &entry.row));
-    }
-
-    /// What was written or taken.
-    pub(super) fn note<'r>(&self, written: impl IntoIterator<Item = &'r TaskRow>) {
+    /// What was written or taken. Rows without an owner are nobody's to write again soon.
+    pub(super) fn note(&self, written: impl IntoIterator<Item = TaskRow>) {
         let mut rows = self.rows();
         if rows.len() >= ROWS_MAX {
             rows.clear();
         }
         for row in written {
-            let id = &row.task.id;
-            if row.task.owner.is_none() {
-                rows.remove(id);
-            } else if rows.get(id).is_none_or(|known| mark(known) != mark(row)) {
-                rows.insert(id.clone(), Arc::new(row.clone()));
+            match &row.task.owner {
+                Some(_) => drop(rows.insert(row.task.id.clone(), Arc::new(row))),
+                None => drop(rows.remove(&row.task.id)),
             }
         }
     }

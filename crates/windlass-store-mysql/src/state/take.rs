@@ -225,7 +225,7 @@ async fn attempt_ready(
         }
     }
     tx.commit(own(instance, &mut taken)).await?;
-    inner.known.note(&taken);
+    inner.known.note(taken.iter().cloned());
     Ok(Some(HandedOut { tasks: taken, passed }))
 }
 
