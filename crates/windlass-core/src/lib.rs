@@ -10,6 +10,7 @@ pub mod fence;
 pub mod id;
 pub mod job;
 pub mod json;
+pub mod known;
 pub mod lock;
 pub mod plan;
 pub mod port;

@@ -91,7 +91,7 @@ impl Target {
         let asked = hello.cmd_iter().count();
         if asked > 0 {
             let answers = wire.ask(hello.get_packed_pipeline(), asked).await?;
-            answers.into_iter().try_for_each(|answer| Value::extract_error(answer).map(drop))?;
+            answers.values()?.into_iter().try_for_each(|answer| Value::extract_error(answer).map(drop))?;
         }
         Ok(wire)
     }

@@ -11,9 +11,9 @@ use tokio::time::{Instant, timeout};
 use windlass_core::port::PortError;
 
 use crate::connect::Target;
-use crate::error::{breaks, is_unknown_script, port, said};
+use crate::error::{breaks, corrupt, is_unknown_script, port, said};
 use crate::script::Call;
-use crate::wire::Wire;
+use crate::wire::{Answers, Texts, Wire};
 
 /// The pause after a failed connection attempt: doubled from this …
 const PAUSE_MIN: Duration = Duration::from_millis(50);
@@ -70,7 +70,8 @@ impl Link {
         // Begun, queued each, and ended; the last has all the answers.
         let (atomic, asked) = (pipe.is_transaction(), if pipe.is_transaction() { count + 2 } else { count });
         let asked = self.answered(live.ask(pipe.get_packed_pipeline(), asked)).await;
-        let mut answers = asked.map_err(|failed| self.failed(&live, failed))?;
+        let values = asked.and_then(|answers| answers.values().map_err(Failed::Said));
+        let mut answers = values.map_err(|failed| self.failed(&live, failed))?;
         if atomic {
             answers = match answers.pop().map(Value::extract_error) {
                 Some(Ok(Value::Array(all))) => all,
@@ -84,6 +85,27 @@ impl Link {
             .collect()
     }
 
+    /// Reads so many lists of texts in one go, and hands each over as it came: many of them are taken apart twice as fast.
+    pub(crate) async fn lists(
+        &self,
+        pipe: &Pipeline,
+        count: usize,
+        mut one: impl FnMut(Texts<'_, '_>) -> Result<(), PortError>,
+    ) -> Result<(), PortError> {
+        let live = self.connected().await?;
+        let asked = self.answered(live.ask(pipe.get_packed_pipeline(), count)).await;
+        let answers = asked.map_err(|failed| self.failed(&live, failed))?;
+        let mut part = answers.part();
+        (0..count).try_for_each(|_| match part.texts() {
+            Ok(Ok(texts)) => one(texts),
+            Ok(Err(value)) => Err(match value.extract_error() {
+                Err(error) => self.failed(&live, Failed::Said(error)),
+                Ok(other) => corrupt("an answer", format!("{other:?} is no list")),
+            }),
+            Err(error) => Err(self.failed(&live, Failed::Said(error.into()))),
+        })
+    }
+
     /// What connections are made of, for the one that listens.
     pub(crate) fn client(&self) -> &Client {
         self.target.client()
@@ -95,14 +117,12 @@ impl Link {
     }
 
     async fn send(&self, live: &Wire, cmd: &Cmd) -> Result<Value, Failed> {
-        let answer = self.answered(live.ask(cmd.get_packed_command(), 1)).await?.pop();
+        let answers = self.answered(live.ask(cmd.get_packed_command(), 1)).await?;
+        let answer = answers.values().map_err(Failed::Said)?.pop();
         answer.unwrap_or(Value::Nil).extract_error().map_err(Failed::Said)
     }
 
-    async fn answered(
-        &self,
-        answers: impl Future<Output = Result<Vec<Value>, RedisError>>,
-    ) -> Result<Vec<Value>, Failed> {
+    async fn answered(&self, answers: impl Future<Output = Result<Answers, RedisError>>) -> Result<Answers, Failed> {
         timeout(self.answer, answers).await.map_err(|_| Failed::Silent)?.map_err(Failed::Said)
     }
 

@@ -43,6 +43,14 @@ pub(crate) fn text(value: Value) -> Result<String, PortError> {
     }
 }
 
+/// A text as it came.
+pub(crate) fn bytes(value: &Value) -> Result<&[u8], PortError> {
+    match value {
+        Value::BulkString(bytes) => Ok(bytes),
+        other => Err(corrupt("an answer", format!("{other:?} is no text"))),
+    }
+}
+
 impl Parts {
     pub(crate) fn value(&mut self) -> Result<Value, PortError> {
         self.rest.next().ok_or_else(|| corrupt("an answer", "it is too short"))

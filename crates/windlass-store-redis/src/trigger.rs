@@ -3,6 +3,7 @@
 
 mod record;
 
+use std::io;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -17,10 +18,11 @@ use windlass_core::trigger::{Note, Trigger, TriggerStatus};
 
 use crate::error::corrupt;
 use crate::page::{check_batch, check_limit, cursor, place};
-use crate::reply::{array, number, parts, text};
+use crate::reply::{array, bytes, number, parts, text};
 use crate::script::{self, Call};
 use crate::state::step::json;
 use crate::wake::Port;
+use crate::wire::Texts;
 use crate::{Inner, Redis};
 
 /// Triggers that are read with one command after another, without waiting.
@@ -65,7 +67,9 @@ impl Triggers for Redis {
         let (alive_since, at) = (answer.at()?, answer.at()?);
         let fence = Fence(answer.parse()?);
         let claimed = rows.map(|row| {
-            let before = record::trigger(row)?.ok_or_else(|| corrupt("what is due", "it is not there"))?;
+            let row = array(row)?;
+            let before = record::trigger(row.iter().map(bytes))?;
+            let before = before.ok_or_else(|| corrupt("what is due", "it is not there"))?;
             let run = rules::claim(&before.run, owner, fence, lease_ms, at);
             Ok(Trigger { run, version: before.version + 1, ..before })
         });
@@ -102,7 +106,8 @@ impl Triggers for Redis {
 
     async fn load(&self, triggers: &[TriggerId]) -> Result<Vec<Option<Trigger>>, PortError> {
         check_batch(triggers.len())?;
-        load(&self.inner, &triggers.iter().map(TriggerId::as_str).collect::<Vec<_>>()).await
+        let ids: Vec<_> = triggers.iter().map(TriggerId::as_str).collect();
+        load(&self.inner, &ids, Some).await
     }
 
     async fn notes(&self, trigger: &TriggerId) -> Result<Vec<Note>, PortError> {
@@ -129,7 +134,7 @@ impl Triggers for Redis {
             let ids = array(self.inner.link.ask(&cmd).await?)?.into_iter().map(text).collect::<Result<Vec<_>, _>>()?;
             let more = ids.len() > limit as usize;
             let ids = &ids[..ids.len().min(limit as usize)];
-            for (id, trigger) in ids.iter().zip(load(&self.inner, ids).await?) {
+            for (id, trigger) in ids.iter().zip(load(&self.inner, ids, Some).await?) {
                 if items.len() == limit as usize {
                     return Ok(Page { items, next: Some(cursor("trigger", &from)) });
                 }
@@ -151,9 +156,9 @@ impl Triggers for Redis {
         let mut cmd = redis::cmd("ZRANGEBYSCORE");
         cmd.arg(self.inner.keys.one("due")).arg("-inf").arg(upto.get()).arg("LIMIT").arg(0).arg(limit);
         let ids = array(self.inner.link.ask(&cmd).await?)?.into_iter().map(text).collect::<Result<Vec<_>, _>>()?;
-        let found = load(&self.inner, &ids).await?;
         // What was claimed between the two reads is not due any more.
-        Ok(found.into_iter().flatten().filter(|trigger| trigger.wake_at().is_some_and(|at| at <= upto)).collect())
+        let is_due = move |trigger: &Trigger| trigger.wake_at().is_some_and(|at| at <= upto);
+        load(&self.inner, &ids, move |found| found.filter(is_due)).await
     }
 
     async fn changed(&self, since: Mark, wait_ms: u64) -> Result<Mark, PortError> {
@@ -173,8 +178,12 @@ fn fits(trigger: &Trigger, filter: &TriggerFilter) -> bool {
         && (!filter.waiting || trigger.run.held || status == TriggerStatus::Dead)
 }
 
-/// Reads triggers, many in some pieces at once: one is taken apart while the next is on its way.
-async fn load(inner: &Arc<Inner>, ids: &[impl AsRef<str>]) -> Result<Vec<Option<Trigger>>, PortError> {
+/// Reads triggers, many in some pieces at once: one is taken apart while the next is on its way. Answers what is kept.
+async fn load<T: Send + 'static>(
+    inner: &Arc<Inner>,
+    ids: &[impl AsRef<str>],
+    keep: impl Fn(Option<Trigger>) -> Option<T> + Copy + Send + Sync + 'static,
+) -> Result<Vec<T>, PortError> {
     let pieces: Vec<_> = ids
         .chunks(PIECE)
         .map(|piece| {
@@ -182,15 +191,21 @@ async fn load(inner: &Arc<Inner>, ids: &[impl AsRef<str>]) -> Result<Vec<Option<
             piece.iter().for_each(|id| _ = pipe.cmd("HGETALL").arg(inner.keys.of("trigger", id.as_ref())));
             let (inner, count) = (Arc::clone(inner), piece.len());
             tokio::spawn(async move {
-                let rows = inner.link.read(&pipe, count).await?;
-                rows.into_iter().map(record::trigger).collect::<Result<Vec<_>, PortError>>()
+                let damaged = |error: io::Error| corrupt("a trigger", error);
+                let mut kept = Vec::with_capacity(count);
+                let one = |texts: Texts<'_, '_>| {
+                    kept.extend(keep(record::trigger(texts.map(|text| text.map_err(damaged)))?));
+                    Ok(())
+                };
+                inner.link.lists(&pipe, count, one).await?;
+                Ok::<_, PortError>(kept)
             })
         })
         .collect();
     let mut all = Vec::with_capacity(ids.len());
     for piece in pieces {
         let piece = piece.await.map_err(|error| PortError::Unavailable(format!("the call was ended: {error}")))?;
-        all.extend(piece?);
+        all.append(&mut piece?);
     }
     Ok(all)
 }

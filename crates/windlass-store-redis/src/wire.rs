@@ -1,6 +1,6 @@
 //! One connection: what everybody asks goes out in the order in which it comes, what came together in one write, and the
-//! answers come back in that order. The driver's own connection takes apart an answer ten times more slowly, and of a
-//! thousand triggers there are fourteen thousand pieces.
+//! answers come back in that order, each taken apart by whoever asked. The driver's own connection takes apart an answer
+//! ten times more slowly, and of a thousand triggers there are fourteen thousand pieces.
 
 use std::io;
 
@@ -37,7 +37,24 @@ struct Request {
 /// How many answers somebody waits for.
 struct Pending {
     count: usize,
-    tell: oneshot::Sender<Vec<Value>>,
+    tell: oneshot::Sender<Answers>,
+}
+
+/// What came back, whole, and not yet taken apart.
+pub(crate) struct Answers {
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+impl Answers {
+    pub(crate) fn values(&self) -> Result<Vec<Value>, RedisError> {
+        let mut part = self.part();
+        Ok((0..self.count).map(|_| part.value()).collect::<io::Result<_>>()?)
+    }
+
+    pub(crate) fn part(&self) -> Part<'_> {
+        Part { bytes: &self.bytes, at: 0 }
+    }
 }
 
 struct Ends([AbortHandle; 2]);
@@ -67,7 +84,7 @@ impl Wire {
     }
 
     /// Sends what has so many answers, and waits for them. An error means that the connection is lost.
-    pub(crate) async fn ask(&self, bytes: Vec<u8>, count: usize) -> Result<Vec<Value>, RedisError> {
+    pub(crate) async fn ask(&self, bytes: Vec<u8>, count: usize) -> Result<Answers, RedisError> {
         let (tell, told) = oneshot::channel();
         let lost = || RedisError::from(io::Error::from(io::ErrorKind::ConnectionReset));
         self.requests.send(Request { bytes, pending: Pending { count, tell } }).await.map_err(|_| lost())?;
@@ -99,33 +116,39 @@ async fn write(
 /// Ends with the connection; then nobody is told any more, which is heard by all who wait.
 async fn read(mut reader: impl AsyncRead + Unpin, mut pending: mpsc::Receiver<Pending>) -> io::Result<()> {
     let mut bytes = Vec::new();
-    let mut answers: Vec<Value> = Vec::new();
     let mut asked: Option<Pending> = None;
+    // Answers that are there of what is waited for, and where the next one begins.
+    let (mut there, mut at) = (0, 0);
     let mut scan = Scan::default();
     loop {
-        let mut at = 0;
+        let mut from = 0;
         while scan.is_whole(&bytes[at..])? {
-            let mut part = Part { bytes: &bytes[at..at + scan.at], at: 0 };
-            answers.push(part.value()?);
             at += std::mem::take(&mut scan).at;
+            there += 1;
             // What is answered was asked for before it was written.
             let now = match asked.take() {
                 Some(asked) => asked,
                 None => pending.try_recv().map_err(|_| broken("an answer that nobody asked for"))?,
             };
-            if answers.len() < now.count {
+            if there < now.count {
                 asked = Some(now);
-            } else {
-                // Whoever asked may have given up.
-                drop(now.tell.send(std::mem::take(&mut answers)));
+                continue;
             }
+            // Whoever asked may have given up.
+            drop(now.tell.send(Answers { bytes: bytes[from..at].to_vec(), count: now.count }));
+            (from, there) = (at, 0);
         }
-        bytes.drain(..at);
+        bytes.drain(..from);
+        at -= from;
         bytes.reserve(READ);
         if reader.read_buf(&mut bytes).await? == 0 {
             return Ok(());
         }
     }
+}
+
+fn short() -> io::Error {
+    broken("an answer that is cut off")
 }
 
 fn broken(why: &'static str) -> io::Error {
@@ -174,12 +197,20 @@ fn size(line: &[u8]) -> io::Result<Option<usize>> {
 }
 
 fn number(line: &[u8]) -> io::Result<i64> {
-    let text = std::str::from_utf8(&line[1..]).ok();
-    text.and_then(|text| text.parse().ok()).ok_or_else(|| broken("no number"))
+    let (less, digits) = match &line[1..] {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    let more = |n: i64, digit: &u8| {
+        let digit = digit.is_ascii_digit().then(|| i64::from(digit - b'0'))?;
+        n.checked_mul(10)?.checked_add(if less { -digit } else { digit })
+    };
+    let number = (!digits.is_empty()).then(|| digits.iter().try_fold(0, more)).flatten();
+    number.ok_or_else(|| broken("no number"))
 }
 
 /// A part of what has come.
-struct Part<'b> {
+pub(crate) struct Part<'b> {
     bytes: &'b [u8],
     at: usize,
 }
@@ -193,12 +224,27 @@ impl<'b> Part<'b> {
         Some(&rest[..end])
     }
 
+    /// The texts of the next answer, if it is a list; what else it is, if it is not.
+    pub(crate) fn texts(&mut self) -> io::Result<Result<Texts<'_, 'b>, Value>> {
+        if self.bytes.get(self.at) != Some(&b'*') {
+            return self.value().map(Err);
+        }
+        let left = self.line().map_or(Ok(None), size)?.unwrap_or(0);
+        Ok(Ok(Texts { part: self, left }))
+    }
+
+    /// What stands behind a text's line.
+    fn text(&mut self, size: usize) -> io::Result<&'b [u8]> {
+        let text = self.bytes.get(self.at..self.at + size).ok_or_else(short)?;
+        self.at += size + 2;
+        Ok(text)
+    }
+
     fn value(&mut self) -> io::Result<Value> {
         self.nested(DEPTH)
     }
 
     fn nested(&mut self, depth: usize) -> io::Result<Value> {
-        let short = || broken("an answer that is cut off");
         let begins = self.at;
         let line = self.line().ok_or_else(short)?;
         match line.first() {
@@ -213,9 +259,7 @@ impl<'b> Part<'b> {
             }
             Some(b'$') => {
                 let Some(size) = size(line)? else { return Ok(Value::Nil) };
-                let text = self.bytes.get(self.at..self.at + size).ok_or_else(short)?;
-                self.at += size + 2;
-                Ok(Value::BulkString(text.to_vec()))
+                Ok(Value::BulkString(self.text(size)?.to_vec()))
             }
             Some(b':') => number(line).map(Value::Int),
             Some(b'+') if line == b"+OK" => Ok(Value::Okay),
@@ -225,6 +269,23 @@ impl<'b> Part<'b> {
                 redis::parse_redis_value(&self.bytes[begins..self.at]).map_err(|_| broken("no answer of this protocol"))
             }
         }
+    }
+}
+
+/// The texts of a list, as they stand in the answer.
+pub(crate) struct Texts<'p, 'b> {
+    part: &'p mut Part<'b>,
+    left: usize,
+}
+
+impl<'b> Iterator for Texts<'_, 'b> {
+    type Item = io::Result<&'b [u8]>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let line = self.part.line().filter(|line| line.first() == Some(&b'$'));
+        let size = line.ok_or_else(|| broken("no text")).and_then(size);
+        Some(size.and_then(|size| self.part.text(size.ok_or_else(|| broken("a text that is not there"))?)))
     }
 }
 
@@ -263,11 +324,11 @@ mod tests {
             // The second is never answered: its connection is lost.
             drop((theirs_in, theirs_out));
             let (first, second) = ask.await.unwrap();
-            let mut first = first.unwrap();
+            let mut first = first.unwrap().values().unwrap();
             let error = first.pop().unwrap().extract_error().unwrap_err();
             assert!(crate::error::is_unknown_script(&error), "{error}");
             assert_eq!(first, expected(), "cut at {cut}");
-            assert!(second.unwrap_err().is_io_error());
+            assert!(second.is_err_and(|error| error.is_io_error()));
         }
     }
 
@@ -290,14 +351,35 @@ mod tests {
         let (answers, ()) =
             tokio::time::timeout(std::time::Duration::from_secs(20), both).await.expect("none waits for ever");
         for (n, answer) in (0..).zip(answers) {
-            assert_eq!(answer.unwrap(), [Value::Int(n)]);
+            assert_eq!(answer.unwrap().values().unwrap(), [Value::Int(n)]);
         }
     }
 
     #[test]
+    fn texts_are_handed_over_as_they_stand_and_what_is_none_is_told() {
+        let bytes = b"*2\r\n$2\r\nid\r\n$4\r\na\r\nb\r\n*0\r\n-WRONGTYPE no\r\n*-1\r\n*2\r\n:1\r\n$-1\r\n";
+        let answers = Answers { bytes: bytes.to_vec(), count: 5 };
+        let mut part = answers.part();
+        let mut all = || part.texts().unwrap().map(|texts| texts.map(Result::ok).collect::<Vec<_>>());
+        assert_eq!(all(), Ok(vec![Some(&b"id"[..]), Some(b"a\r\nb")]));
+        assert_eq!(all(), Ok(vec![]));
+        assert!(all().unwrap_err().extract_error().is_err());
+        assert_eq!(all(), Ok(vec![]), "a list that is not there has none");
+        assert_eq!(all(), Ok(vec![None, None]), "neither is a text");
+    }
+
+    #[test]
     fn what_is_no_answer_ends_the_connection() {
-        for bad in [&b"HTTP/1.1 200\r\n"[..], b"*x\r\n", b"$1x\r\n", b":\xff\r\n", b"$9223372036854775807\r\n", b"\r\n"]
-        {
+        for bad in [
+            &b"HTTP/1.1 200\r\n"[..],
+            b"*x\r\n",
+            b"$1x\r\n",
+            b":\xff\r\n",
+            b"$9223372036854775807\r\n",
+            b"$9223372036854775808\r\n",
+            b"$-\r\n",
+            b"\r\n",
+        ] {
             let mut scan = Scan::default();
             let read = scan.is_whole(bad).and_then(|whole| match whole {
                 false => Ok(Value::Nil),

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{PlanId, QueueName, SecretName, TaskId, TenantId};
 use crate::job::{ATTEMPTS_MAX, Backoff, DURATION_MS_MAX};
 use crate::json::Json;
+use crate::known::Known;
 use crate::port::Refusal;
 
 /// The largest plan a trigger may carry, in bytes.
@@ -15,6 +16,13 @@ pub const PLAN_BYTES_MAX: usize = 1024 * 1024;
 pub const URL_BYTES_MAX: usize = 8 * 1024;
 /// Headers of a call, at most.
 pub const HEADERS_MAX: usize = 32;
+
+static KNOWN: Known<Target> = Known::new();
+
+/// Reads a target as a store has it: many triggers share few.
+pub fn read(text: &str) -> Result<Target, serde_json::Error> {
+    KNOWN.read(text)
+}
 
 /// What to do. The trigger's payload goes with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,26 +4,26 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use mysql_async::Row;
-use serde::de::DeserializeOwned;
 use windlass_core::fence::Fence;
 use windlass_core::job::Backoff;
 use windlass_core::json::Json;
 use windlass_core::port::PortError;
 use windlass_core::time::Ms;
-use windlass_core::trigger::schedule::read;
 use windlass_core::trigger::world::{Kept, World};
-use windlass_core::trigger::{Note, Run, Trigger, TriggerSpec, TriggerStatus};
+use windlass_core::trigger::{Note, Run, Trigger, TriggerSpec, TriggerStatus, schedule, target};
 
 use crate::cell::{Cells, json};
 use crate::error::corrupt;
 use crate::text::{Script, literal, row};
 use crate::wake::{self, Port};
 
-/// What [`trigger`] reads, of a table `t`. What is as it mostly is, is not sent: that costs both sides more than to compare it.
+/// What [`trigger`] reads, of a table `t`. What is as it mostly is, is not sent, and numbers come together: each column costs
+/// both sides as much as what stands in it.
 pub(super) const TRIGGER: &str = "t.id, t.parent_id, t.tenant_id, t.status, t.trigger_at, NULLIF(t.try_at, t.trigger_at), t.owner, \
-     t.lease_until, NULLIF(t.fence, 0), NULLIF(t.retry_count, 0), NULLIF(t.held, 0), t.paused, t.schedule, t.target, t.payload, \
-     NULLIF(t.misfire, '\"once\"'), NULLIF(t.recovery, '\"auto\"'), NULLIF(t.overlap, '\"allow\"'), t.max_retries, \
-     t.backoff_first_ms, t.backoff_max_ms, t.error, t.made, t.saved_at, t.ended_at, t.version, NULLIF(t.notes, 0), NULLIF(t.asked, 0)";
+     t.lease_until, CONCAT_WS(' ', t.version, t.fence, t.notes, t.retry_count, t.held, t.asked, t.max_retries, t.backoff_first_ms, \
+     t.backoff_max_ms), t.paused, t.schedule, t.target, t.payload, \
+     NULLIF(CONCAT('[', t.misfire, ',', t.recovery, ',', t.overlap, ']'), '[\"once\",\"auto\",\"allow\"]'), t.error, t.made, t.saved_at, \
+     t.ended_at";
 const COLUMNS: &str = "INSERT INTO triggers (id, parent_id, tenant_id, status, trigger_at, try_at, wake_at, owner, lease_until, fence, \
      retry_count, held, paused, schedule, target, payload, misfire, recovery, overlap, max_retries, backoff_first_ms, backoff_max_ms, \
      error, made, saved_at, ended_at, version, notes, asked, waits, completed_at) VALUES ";
@@ -43,30 +43,29 @@ pub(super) fn trigger(cells: &mut Cells<'_>) -> Result<Kept, PortError> {
     let trigger_at = cells.at()?;
     let try_at = cells.at_or_none()?.unwrap_or(trigger_at);
     let (owner, lease_until) = (cells.parse_or_none()?, cells.at_or_none()?.unwrap_or(Ms::ZERO));
-    let (fence, retry_count, held) = (Fence(usual(cells)?), usual(cells)?, usual::<u8>(cells)? != 0);
+    let mut numbers = cells.text()?.split(' ');
+    let (version, fence, notes) = (number(&mut numbers)?, Fence(number(&mut numbers)?), number(&mut numbers)?);
+    let retry_count = number(&mut numbers)?;
+    let (held, asked) = (number::<u8>(&mut numbers)? != 0, number::<u8>(&mut numbers)? != 0);
+    let max_retries = number(&mut numbers)?;
+    let backoff = Backoff { first_ms: number(&mut numbers)?, max_ms: number(&mut numbers)? };
     let paused = cells.json_or_none()?;
-    let (schedule, target) = (read(cells.text()?).map_err(|why| corrupt("schedule", why))?, cells.json()?);
+    let schedule = schedule::read(cells.text()?).map_err(|why| corrupt("schedule", why))?;
+    let target = target::read(cells.text()?).map_err(|why| corrupt("target", why))?;
     let payload = cells.text_or_none()?.map(Json::parse).transpose().map_err(|why| corrupt("payload", why))?;
-    let (misfire, recovery, overlap) = (policy(cells)?, policy(cells)?, policy(cells)?);
-    let max_retries = cells.parse()?;
-    let backoff = Backoff { first_ms: cells.parse()?, max_ms: cells.parse()? };
+    let (misfire, recovery, overlap) = cells.json_or_none()?.unwrap_or_default();
     let spec = TriggerSpec { schedule, target, payload, tenant, misfire, recovery, overlap, max_retries, backoff };
     let (error, made) = (cells.text_or_none()?.map(str::to_owned), cells.json_or_none()?);
     let (saved_at, ended_at) = (cells.at()?, cells.at_or_none()?);
-    let (version, notes, asked) = (cells.parse()?, usual(cells)?, usual::<u8>(cells)? != 0);
     let run =
         Run { status, trigger_at, try_at, retry_count, held, asked, owner, lease_until, fence, error, made, ended_at };
     Ok(Kept { trigger: Trigger { id, parent, spec, saved_at, paused, run, version }, notes })
 }
 
-/// A number; none is not sent.
-fn usual<T: FromStr<Err: Display> + Default>(cells: &mut Cells<'_>) -> Result<T, PortError> {
-    Ok(cells.parse_or_none()?.unwrap_or_default())
-}
-
-/// A policy; the default one is not sent.
-fn policy<T: DeserializeOwned + Default>(cells: &mut Cells<'_>) -> Result<T, PortError> {
-    Ok(cells.json_or_none()?.unwrap_or_default())
+/// The next of some numbers.
+fn number<T: FromStr<Err: Display>>(numbers: &mut std::str::Split<'_, char>) -> Result<T, PortError> {
+    let text = numbers.next().ok_or_else(|| corrupt("a trigger", "a number is missing"))?;
+    text.parse().map_err(|why| corrupt("a number of a trigger", why))
 }
 
 /// A row of nothing else.

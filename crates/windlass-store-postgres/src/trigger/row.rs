@@ -7,9 +7,8 @@ use windlass_core::job::Backoff;
 use windlass_core::json::Json;
 use windlass_core::port::PortError;
 use windlass_core::time::Ms;
-use windlass_core::trigger::schedule::read;
 use windlass_core::trigger::world::Kept;
-use windlass_core::trigger::{Note, Run, Trigger, TriggerSpec, TriggerStatus};
+use windlass_core::trigger::{Note, Run, Trigger, TriggerSpec, TriggerStatus, schedule, target};
 
 use super::sql;
 use crate::cell::{Cells, Stamp, json, params, signed};
@@ -25,7 +24,8 @@ pub(super) fn trigger(cells: &mut Cells<'_>) -> Result<Kept, PortError> {
     let (owner, lease_until) = (cells.parse_or_none()?, cells.at_or_none()?.unwrap_or(Ms::ZERO));
     let (fence, retry_count, held) = (Fence(cells.count()?), cells.count_or_zero()?, flag(cells)?);
     let paused = cells.json_or_none()?;
-    let (schedule, target) = (read(cells.get()?).map_err(|why| corrupt("schedule", why))?, cells.json()?);
+    let schedule = schedule::read(cells.get()?).map_err(|why| corrupt("schedule", why))?;
+    let target = target::read(cells.get()?).map_err(|why| corrupt("target", why))?;
     let payload = cells.get::<Option<&str>>()?.map(Json::parse).transpose().map_err(|why| corrupt("payload", why))?;
     let (misfire, recovery, overlap) = (word(cells)?, word(cells)?, word(cells)?);
     let max_retries = cells.count()?;

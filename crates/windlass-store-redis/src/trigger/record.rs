@@ -1,24 +1,21 @@
 //! A trigger as a hash. What has its usual value has no field, so that a plain trigger is small and quickly read.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
 
-use redis::Value;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use windlass_core::fence::Fence;
 use windlass_core::id::TenantId;
 use windlass_core::job::Backoff;
 use windlass_core::json::Json;
+use windlass_core::known::Known;
 use windlass_core::port::PortError;
 use windlass_core::time::Ms;
-use windlass_core::trigger::schedule::{Misfire, Schedule};
+use windlass_core::trigger::schedule::{self, Misfire, Schedule};
 use windlass_core::trigger::target::Target;
 use windlass_core::trigger::{Overlap, Recovery, Run, Trigger, TriggerSpec, TriggerStatus};
 
 use crate::error::corrupt;
-use crate::reply::{array, text};
 use crate::state::step::json;
 
 type Pairs = Vec<(&'static str, String)>;
@@ -42,6 +39,9 @@ struct Said<'t> {
     #[serde(default, skip_serializing_if = "is_usual")]
     backoff: Backoff,
 }
+
+/// A trigger is read again whenever it fires.
+static SAID: Known<Said<'static>> = Known::new();
 
 fn is_usual<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
@@ -98,24 +98,25 @@ pub(super) fn run_fields(run: &Run) -> Result<Pairs, PortError> {
     Ok(fields)
 }
 
-/// Reads a hash; `None` for one that is not there.
-pub(super) fn trigger(value: Value) -> Result<Option<Trigger>, PortError> {
-    let mut all = array(value)?.into_iter();
+/// Reads a hash, name and value in turn; `None` for one that is not there.
+pub(super) fn trigger<'t>(
+    mut texts: impl Iterator<Item = Result<&'t [u8], PortError>>,
+) -> Result<Option<Trigger>, PortError> {
     let mut read = Read::default();
     let mut any = false;
-    while let (Some(name), Some(value)) = (all.next(), all.next()) {
+    while let Some(name) = texts.next() {
+        let value = texts.next().unwrap_or_else(|| Err(corrupt("a trigger", "a field has no value")))?;
+        read.field(name?, std::str::from_utf8(value).map_err(|error| corrupt("a text", error))?)?;
         any = true;
-        let Value::BulkString(name) = name else { return Err(corrupt("a trigger", "a field has no name")) };
-        read.field(&name, text(value)?)?;
     }
     if any { read.whole().map(Some) } else { Ok(None) }
 }
 
 /// What was read so far.
 #[derive(Default)]
-struct Read {
-    id: String,
-    parent: Option<String>,
+struct Read<'t> {
+    id: &'t str,
+    parent: Option<&'t str>,
     schedule: Option<Schedule>,
     said: Option<Said<'static>>,
     saved_at: Ms,
@@ -126,37 +127,38 @@ struct Read {
     retry_count: u32,
     held: bool,
     asked: bool,
-    owner: Option<String>,
+    owner: Option<&'t str>,
     lease_until: Ms,
     fence: Fence,
-    error: Option<String>,
+    error: Option<&'t str>,
     made: Option<windlass_core::trigger::Made>,
     ended_at: Option<Ms>,
     version: u64,
 }
 
-impl Read {
-    fn field(&mut self, name: &[u8], value: String) -> Result<(), PortError> {
+impl<'t> Read<'t> {
+    fn field(&mut self, name: &[u8], value: &'t str) -> Result<(), PortError> {
+        let bad = |error: serde_json::Error| corrupt("a field of a trigger", error);
         match name {
             b"id" => self.id = value,
             b"parentId" => self.parent = Some(value),
-            b"schedule" => self.schedule = Some(SCHEDULES.read(value)?),
-            b"spec" => self.said = Some(SAID.read(value)?),
-            b"savedAt" => self.saved_at = at(&value)?,
-            b"paused" => self.paused = Some(decoded(&value)?),
-            b"status" => self.status = Some(status(&value)?),
-            b"triggerAt" => self.trigger_at = at(&value)?,
-            b"tryAt" => self.try_at = Some(at(&value)?),
-            b"retryCount" => self.retry_count = parsed(&value)?,
+            b"schedule" => self.schedule = Some(schedule::read(value).map_err(bad)?),
+            b"spec" => self.said = Some(SAID.read(value).map_err(bad)?),
+            b"savedAt" => self.saved_at = at(value)?,
+            b"paused" => self.paused = Some(decoded(value)?),
+            b"status" => self.status = Some(status(value)?),
+            b"triggerAt" => self.trigger_at = at(value)?,
+            b"tryAt" => self.try_at = Some(at(value)?),
+            b"retryCount" => self.retry_count = parsed(value)?,
             b"held" => self.held = true,
             b"asked" => self.asked = true,
             b"owner" => self.owner = Some(value),
-            b"leaseUntil" => self.lease_until = at(&value)?,
-            b"fence" => self.fence = Fence(parsed(&value)?),
+            b"leaseUntil" => self.lease_until = at(value)?,
+            b"fence" => self.fence = Fence(parsed(value)?),
             b"error" => self.error = Some(value),
-            b"made" => self.made = Some(decoded(&value)?),
-            b"endedAt" => self.ended_at = Some(at(&value)?),
-            b"version" => self.version = parsed(&value)?,
+            b"made" => self.made = Some(decoded(value)?),
+            b"endedAt" => self.ended_at = Some(at(value)?),
+            b"version" => self.version = parsed(value)?,
             name => return Err(corrupt("a trigger", format!("field {:?}", String::from_utf8_lossy(name)))),
         }
         Ok(())
@@ -183,16 +185,16 @@ impl Read {
             retry_count: self.retry_count,
             held: self.held,
             asked: self.asked,
-            owner: self.owner.map(|id| parsed(&id)).transpose()?,
+            owner: self.owner.map(parsed).transpose()?,
             lease_until: self.lease_until,
             fence: self.fence,
-            error: self.error,
+            error: self.error.map(str::to_owned),
             made: self.made,
             ended_at: self.ended_at,
         };
         Ok(Trigger {
-            id: parsed(&self.id)?,
-            parent: self.parent.map(|id| parsed(&id)).transpose()?,
+            id: parsed(self.id)?,
+            parent: self.parent.map(parsed).transpose()?,
             spec,
             saved_at: self.saved_at,
             paused: self.paused,
@@ -220,34 +222,4 @@ fn decoded<T: DeserializeOwned>(text: &str) -> Result<T, PortError> {
 pub(super) fn status(text: &str) -> Result<TriggerStatus, PortError> {
     let found = TriggerStatus::ALL.into_iter().find(|status| status.name() == text);
     found.ok_or_else(|| corrupt("a status", text))
-}
-
-/// Documents of each kind that are remembered.
-const KNOWN_MAX: usize = 8_192;
-/// A longer one is read each time.
-const KNOWN_BYTES: usize = 512;
-
-/// What was read of late, by its text. To read a document takes longer than all the rest of a trigger, few triggers have
-/// a schedule of their own, and each is read again whenever it fires.
-struct Known<T>(LazyLock<Mutex<HashMap<String, T>>>);
-
-static SCHEDULES: Known<Schedule> = Known(LazyLock::new(Mutex::default));
-static SAID: Known<Said<'static>> = Known(LazyLock::new(Mutex::default));
-
-impl<T: Clone + DeserializeOwned> Known<T> {
-    fn read(&self, text: String) -> Result<T, PortError> {
-        if text.len() > KNOWN_BYTES {
-            return decoded(&text);
-        }
-        if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&text) {
-            return Ok(known.clone());
-        }
-        let read: T = decoded(&text)?;
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= KNOWN_MAX {
-            known.clear();
-        }
-        known.insert(text, read.clone());
-        Ok(read)
-    }
 }
