@@ -55,6 +55,13 @@ impl Plan {
     pub const fn is_short_of_slots(&self) -> bool {
         self.tasks > self.max_concurrency
     }
+
+    /// Written without an event: one of its tasks is asked for, which keeps it from ending meanwhile, or it is to be
+    /// cancelled. Whoever looks sees that it was.
+    #[must_use]
+    pub fn touched(&self, now: Ms) -> Plan {
+        Plan { updated_at: now.max(self.updated_at.plus(1)), ..self.clone() }
+    }
 }
 
 /// Where a plan stands.

@@ -219,6 +219,16 @@ pub struct PlanRow {
     pub seq: u64,
 }
 
+impl PlanRow {
+    /// Whether nothing was written of it since it was started: nobody has asked for any of its tasks, because that
+    /// writes the plan, too ([`Plan::touched`]).
+    #[must_use]
+    pub fn is_as_started(&self) -> bool {
+        // The first event created it, the second started it.
+        self.seq == 2 && self.plan.started_at == Some(self.plan.updated_at)
+    }
+}
+
 /// A task, and what the store keeps with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -124,7 +124,9 @@ impl Shared {
             events.push(event);
         }
         plan.cancelled |= decision.cancel;
-        plan.updated_at = self.clock.now();
+        if decision.facts.is_empty() {
+            plan = plan.touched(self.clock.now());
+        }
         let step = Step {
             op,
             by: Writer::Person(caller.by.clone()),

@@ -249,14 +249,13 @@ impl Shared {
         let (plan, version) = (&found.plan.plan, found.plan.version);
         if reopens && plan.cancelled && !plan.status.is_final() && found.row.task.status == TaskStatus::RollingBack {
             // What was being taken back when the plan was cancelled is taken back: nothing else ends either.
-            return Ok(Some(PlanPut { plan: plan.clone(), version, spec: None }));
+            return Ok(Some(PlanPut { plan: plan.touched(self.clock.now()), version, spec: None }));
         }
         if reopens {
             let command = plan_command::Command::Reopen { conductor: self.instance.clone() };
             let reopened = plan_command::decide(plan, found.conductor_gone, &command)?;
             let Some(fact) = reopened.facts.into_iter().next() else {
-                // Written all the same, so that the plan cannot end between this look and this step.
-                return Ok(Some(PlanPut { plan: plan.clone(), version, spec: None }));
+                return Ok(Some(PlanPut { plan: plan.touched(self.clock.now()), version, spec: None }));
             };
             let mut event = self.about_plan(&plan.id, fact);
             (event.by, event.reason) = (Some(caller.by.clone()), caller.reason.clone());

@@ -93,14 +93,16 @@ impl Shared {
             Ok((!has_one).then_some(plan.id))
         });
         let seen = self.over(&those(quiet).await?).await?;
+        let (mut over, seen): (Vec<_>, Vec<_>) = seen.into_iter().partition(|(row, _)| row.is_as_started());
         let seen: BTreeMap<_, _> = seen.into_iter().map(|(row, _)| (row.plan.id, row.version)).collect();
         let free = seen.keys().cloned().map(|plan| async move {
             let asked = self.asked_of(&plan).await?;
             Ok(asked.is_empty().then_some(plan))
         });
         // What was asked for and had begun before that look is active now; what was asked for since has written the plan.
-        let mut over = self.over(&those(free).await?).await?;
-        over.retain(|(row, _)| seen.get(&row.plan.id) == Some(&row.version));
+        let mut again = self.over(&those(free).await?).await?;
+        again.retain(|(row, _)| seen.get(&row.plan.id) == Some(&row.version));
+        over.append(&mut again);
         let put = over.into_iter().map(|(row, fact)| async move {
             let written = self.put_plan(row, fact).await?;
             Ok(written.then_some(()))

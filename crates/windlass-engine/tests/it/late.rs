@@ -10,6 +10,7 @@ use windlass_core::task::command::{Command, RetryFrom};
 use windlass_core::task::status::TaskStatus;
 use windlass_engine::Options;
 
+use crate::flaky::{Flaky, Gate};
 use crate::world::{World, brief, calm, nth, plan, retry, until};
 
 /// What is asked of an interrupted task while its instance comes back and goes on.
@@ -132,6 +133,22 @@ async fn a_plan_does_not_end_under_a_task_that_began_after_its_tasks_were_counte
     assert_eq!(events, ["PlanCreated", "PlanStarted", "PlanFailed", "PlanResumed", "PlanCompleted"]);
 }
 
+/// Fails at its only stage; is asked for again once its plan's tasks were looked at through this gate, and before that is told.
+async fn asked_for_behind(gate: &Gate, world: &World, flaky: &Flaky) {
+    gate.hold();
+    let before = gate.came();
+    world.script.let_go("acme/a");
+    until("its tasks are looked at", async || gate.came() > before).await;
+    flaky.hold();
+    world.script.heal("acme/a");
+    world.task("acme", retry(RetryFrom::Checkpoint)).await.unwrap();
+    gate.let_go();
+    let busy = world.start(&plan(1, &["blue"])).await;
+    flaky.let_go();
+    // One conductor sees to both, one after the other.
+    world.until_plan(&busy, PlanStatus::Completed).await;
+}
+
 #[tokio::test]
 async fn a_plan_does_not_end_under_a_task_that_was_asked_for_after_its_tasks_were_looked_at() {
     let (world, flaky) = World::flaky(calm()).await;
@@ -139,18 +156,52 @@ async fn a_plan_does_not_end_under_a_task_that_was_asked_for_after_its_tasks_wer
     world.script.shut("acme/a");
     let id = world.start(&plan(1, &["acme"])).await;
     world.script.entered("acme/a").await;
-    flaky.lists.hold();
-    let before = flaky.lists.came();
-    world.script.let_go("acme/a");
-    until("nothing was asked for", async || flaky.lists.came() > before).await;
-    flaky.hold();
-    world.script.heal("acme/a");
+    asked_for_behind(&flaky.tallies, &world, &flaky).await;
+    world.until_plan(&id, PlanStatus::Completed).await;
+    assert_eq!(world.plan_events(&id).await, ["PlanCreated", "PlanStarted", "PlanCompleted"]);
+}
+
+#[tokio::test]
+async fn a_plan_that_was_taken_up_again_does_not_end_under_a_task_that_was_asked_for_after_its_tasks_were_looked_at() {
+    let (world, flaky) = World::flaky(calm()).await;
+    world.script.fail("acme/a");
+    let id = world.start(&plan(1, &["acme"])).await;
+    world.until_plan(&id, PlanStatus::Failed).await;
+    world.script.take();
+    world.script.shut("acme/a");
     world.task("acme", retry(RetryFrom::Checkpoint)).await.unwrap();
-    flaky.lists.let_go();
-    let busy = world.start(&plan(1, &["blue"])).await;
-    flaky.let_go();
+    world.script.entered("acme/a").await;
+    asked_for_behind(&flaky.lists, &world, &flaky).await;
+    world.until_plan(&id, PlanStatus::Completed).await;
+    let events = ["PlanCreated", "PlanStarted", "PlanFailed", "PlanResumed", "PlanCompleted"];
+    assert_eq!(world.plan_events(&id).await, events);
+}
+
+#[tokio::test]
+async fn a_plan_does_not_end_under_a_task_that_was_asked_for_before_its_tasks_were_looked_at() {
+    let one = || Options { tasks_max: 1, ..calm() };
+    let (world, flaky) = World::flaky(one()).await;
+    world.script.fail("acme/a");
+    world.script.shut("acme/a");
+    let id = world.start(&plan(1, &["acme", "blue"])).await;
+    world.script.entered("acme/a").await;
+    let other = World::over(flaky.behind().0, flaky.behind().1, one()).await;
+    other.script.shut("blue/a");
+    other.script.entered("blue/a").await;
+    world.script.let_go("acme/a");
+    world.until_task("acme", TaskStatus::Failed).await;
+    world.script.heal("acme/a");
+    // It is claimed, and that it begins is not written yet.
+    flaky.hold();
+    let before = flaky.commits();
+    world.task("acme", retry(RetryFrom::Checkpoint)).await.unwrap();
+    until("it is about to begin", async || flaky.commits() > before).await;
+    other.script.let_go("blue/a");
+    other.until_task("blue", TaskStatus::Completed).await;
     // One conductor sees to both, one after the other.
-    world.until_plan(&busy, PlanStatus::Completed).await;
+    let next = other.start(&plan(1, &["cyan"])).await;
+    other.until_plan(&next, PlanStatus::Completed).await;
+    flaky.let_go();
     world.until_plan(&id, PlanStatus::Completed).await;
     assert_eq!(world.plan_events(&id).await, ["PlanCreated", "PlanStarted", "PlanCompleted"]);
 }

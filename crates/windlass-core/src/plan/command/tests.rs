@@ -1,8 +1,10 @@
 use super::*;
 use crate::fixture::{event, golden, plan_spec};
 use crate::plan::PlanStatus;
+use crate::port::state::PlanRow;
 use crate::projection::apply_plan;
 use crate::task::status::TaskStatus;
+use crate::time::Ms;
 
 fn instance() -> InstanceId {
     "i2".parse().unwrap()
@@ -130,4 +132,23 @@ fn a_cancelled_plan_that_is_reopened_may_be_cancelled_again() {
     let reopened = applied(&plan, &decide(&plan, true, &Command::Reopen { conductor: instance() }).unwrap());
     assert_eq!((reopened.cancelled, reopened.ended_at, reopened.conductor.clone()), (false, None, Some(instance())));
     assert!(decide(&reopened, false, &Command::Cancel).unwrap().cancel);
+}
+
+#[test]
+fn what_was_written_of_a_plan_since_its_start_is_seen() {
+    let start = || Fact::PlanStarted { conductor: instance() };
+    let row = |plan: &Plan, seq| PlanRow { plan: plan.clone(), version: 1, seq };
+    let ready = told(&[]);
+    assert!(!row(&ready, 1).is_as_started());
+    let plan = told(&[start()]);
+    assert!(row(&plan, 2).is_as_started());
+    // Even by a clock that is late.
+    for now in [Ms::ZERO, plan.updated_at, plan.updated_at.plus(1_000)] {
+        let asked = plan.touched(now);
+        assert!(!row(&asked, 2).is_as_started());
+        assert!(!row(&asked.touched(now), 2).is_as_started());
+    }
+    let resumed = told(&[start(), Fact::PlanPaused, Fact::PlanResumed { conductor: instance() }]);
+    let same_time = Plan { updated_at: plan.updated_at, ..resumed };
+    assert!(!row(&same_time, 4).is_as_started());
 }
