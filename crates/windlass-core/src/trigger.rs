@@ -100,8 +100,11 @@ pub struct TriggerSpec {
     pub backoff: Backoff,
 }
 
+/// How often an occurrence is tried again unless its trigger says so.
+pub const RETRIES_USUAL: u32 = 3;
+
 fn retries() -> u32 {
-    3
+    RETRIES_USUAL
 }
 
 /// What becomes of occurrences that fell due while no scheduler lived.

@@ -58,8 +58,11 @@ pub struct JobTarget {
     pub timeout_ms: Option<u64>,
 }
 
+/// How often a job is tried unless it says so.
+pub const ATTEMPTS_USUAL: u32 = 1;
+
 fn one() -> u32 {
-    1
+    ATTEMPTS_USUAL
 }
 
 /// An operation of people, carried out on time.

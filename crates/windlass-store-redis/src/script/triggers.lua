@@ -1,7 +1,7 @@
 -- Triggers: what all their scripts share. A field that has its usual value is not there.
 local RUN = {'status', 'triggerAt', 'tryAt', 'retryCount', 'held', 'asked', 'owner', 'leaseUntil', 'fence', 'error', 'made',
   'endedAt'}
-local SPEC = {'schedule', 'spec'}
+local SPEC = {'schedule', 'target', 'payload', 'tenant', 'spec'}
 
 -- All fields by name; nothing for a trigger that is not there.
 local function load(id)

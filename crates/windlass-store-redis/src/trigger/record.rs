@@ -1,47 +1,86 @@
 //! A trigger as a hash. What has its usual value has no field, so that a plain trigger is small and quickly read.
 
-use std::borrow::Cow;
-
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use windlass_core::fence::Fence;
-use windlass_core::id::TenantId;
+use windlass_core::id::{QueueName, TenantId};
 use windlass_core::job::Backoff;
 use windlass_core::json::Json;
 use windlass_core::known::Known;
 use windlass_core::port::PortError;
 use windlass_core::time::Ms;
 use windlass_core::trigger::schedule::{self, Misfire, Schedule};
-use windlass_core::trigger::target::Target;
-use windlass_core::trigger::{Overlap, Recovery, Run, Trigger, TriggerSpec, TriggerStatus};
+use windlass_core::trigger::target::{self, ATTEMPTS_USUAL, JobTarget, Target};
+use windlass_core::trigger::{Overlap, RETRIES_USUAL, Recovery, Run, Trigger, TriggerSpec, TriggerStatus};
 
 use crate::error::corrupt;
 use crate::state::step::json;
 
 type Pairs = Vec<(&'static str, String)>;
 
-/// What people say of a trigger besides when: one document, because it is read and written as a whole.
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Said<'t> {
-    target: Cow<'t, Target>,
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+/// What people say of a trigger besides when, what and for whom: one document, and none if all of it is as usual.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Said {
+    // These three were part of it once.
+    #[serde(skip_serializing)]
+    target: Option<Target>,
+    #[serde(deserialize_with = "given", skip_serializing)]
     payload: Option<Json>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing)]
     tenant: Option<TenantId>,
-    #[serde(default, skip_serializing_if = "is_usual")]
+    #[serde(skip_serializing_if = "is_usual")]
     misfire: Misfire,
-    #[serde(default, skip_serializing_if = "is_usual")]
+    #[serde(skip_serializing_if = "is_usual")]
     recovery: Recovery,
-    #[serde(default, skip_serializing_if = "is_usual")]
+    #[serde(skip_serializing_if = "is_usual")]
     overlap: Overlap,
     max_retries: u32,
-    #[serde(default, skip_serializing_if = "is_usual")]
+    #[serde(skip_serializing_if = "is_usual")]
     backoff: Backoff,
 }
 
-/// A trigger is read again whenever it fires.
-static SAID: Known<Said<'static>> = Known::new();
+impl Default for Said {
+    fn default() -> Said {
+        Said {
+            target: None,
+            payload: None,
+            tenant: None,
+            misfire: Misfire::default(),
+            recovery: Recovery::default(),
+            overlap: Overlap::default(),
+            max_retries: RETRIES_USUAL,
+            backoff: Backoff::default(),
+        }
+    }
+}
+
+/// A trigger is read again whenever it fires, and few are not as usual.
+static SAID: Known<Said> = Known::new();
+
+/// A target as JSON, of a job without what is as usual: a hash with a text above 64 bytes takes the server three times the
+/// memory, and among a million twice the time to read.
+fn target(target: &Target) -> Result<String, PortError> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Job<'t> {
+        queue: &'t QueueName,
+        #[serde(skip_serializing_if = "is_usual")]
+        priority: i8,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        max_attempts: Option<u32>,
+        #[serde(skip_serializing_if = "is_usual")]
+        backoff: Backoff,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        timeout_ms: Option<u64>,
+    }
+    let Target::Job(JobTarget { queue, priority, max_attempts, backoff, timeout_ms }) = target else {
+        return json(target);
+    };
+    let max_attempts = Some(*max_attempts).filter(|most| *most != ATTEMPTS_USUAL);
+    let job = Job { queue, priority: *priority, max_attempts, backoff: *backoff, timeout_ms: *timeout_ms };
+    json(&std::collections::BTreeMap::from([("job", job)]))
+}
 
 fn is_usual<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
@@ -56,21 +95,24 @@ fn given<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Json>, D::E
 pub(super) fn fields(trigger: &Trigger) -> Result<Pairs, PortError> {
     let spec = &trigger.spec;
     let said = Said {
-        target: Cow::Borrowed(&spec.target),
-        payload: spec.payload.clone(),
-        tenant: spec.tenant.clone(),
         misfire: spec.misfire,
         recovery: spec.recovery,
         overlap: spec.overlap,
         max_retries: spec.max_retries,
         backoff: spec.backoff,
+        ..Said::default()
     };
     let mut fields = vec![
         ("id", trigger.id.to_string()),
         ("schedule", json(&spec.schedule)?),
-        ("spec", json(&said)?),
+        ("target", target(&spec.target)?),
         ("savedAt", trigger.saved_at.get().to_string()),
     ];
+    fields.extend(spec.payload.as_ref().map(|payload| ("payload", payload.as_str().to_owned())));
+    fields.extend(spec.tenant.as_ref().map(|tenant| ("tenant", tenant.to_string())));
+    if !is_usual(&said) {
+        fields.push(("spec", json(&said)?));
+    }
     fields.extend(trigger.parent.as_ref().map(|parent| ("parentId", parent.to_string())));
     fields.extend(trigger.paused.as_ref().map(json).transpose()?.map(|paused| ("paused", paused)));
     fields.extend(run_fields(&trigger.run)?);
@@ -118,7 +160,10 @@ struct Read<'t> {
     id: &'t str,
     parent: Option<&'t str>,
     schedule: Option<Schedule>,
-    said: Option<Said<'static>>,
+    target: Option<Target>,
+    payload: Option<Json>,
+    tenant: Option<TenantId>,
+    said: Said,
     saved_at: Ms,
     paused: Option<windlass_core::job::Asker>,
     status: Option<TriggerStatus>,
@@ -143,7 +188,10 @@ impl<'t> Read<'t> {
             b"id" => self.id = value,
             b"parentId" => self.parent = Some(value),
             b"schedule" => self.schedule = Some(schedule::read(value).map_err(bad)?),
-            b"spec" => self.said = Some(SAID.read(value).map_err(bad)?),
+            b"target" => self.target = Some(target::read(value).map_err(bad)?),
+            b"payload" => self.payload = Some(Json::parse(value).map_err(|why| corrupt("a payload", why))?),
+            b"tenant" => self.tenant = Some(parsed(value)?),
+            b"spec" => self.said = SAID.read(value).map_err(bad)?,
             b"savedAt" => self.saved_at = at(value)?,
             b"paused" => self.paused = Some(decoded(value)?),
             b"status" => self.status = Some(status(value)?),
@@ -166,12 +214,12 @@ impl<'t> Read<'t> {
 
     fn whole(self) -> Result<Trigger, PortError> {
         let missing = |what: &str| corrupt("a trigger", format!("it has no {what}"));
-        let said = self.said.ok_or_else(|| missing("spec"))?;
+        let said = self.said;
         let spec = TriggerSpec {
             schedule: self.schedule.ok_or_else(|| missing("schedule"))?,
-            target: said.target.into_owned(),
-            payload: said.payload,
-            tenant: said.tenant,
+            target: self.target.or(said.target).ok_or_else(|| missing("target"))?,
+            payload: self.payload.or(said.payload),
+            tenant: self.tenant.or(said.tenant),
             misfire: said.misfire,
             recovery: said.recovery,
             overlap: said.overlap,
@@ -222,4 +270,63 @@ fn decoded<T: DeserializeOwned>(text: &str) -> Result<T, PortError> {
 pub(super) fn status(text: &str) -> Result<TriggerStatus, PortError> {
     let found = TriggerStatus::ALL.into_iter().find(|status| status.name() == text);
     found.ok_or_else(|| corrupt("a status", text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_core::trigger::rules::create;
+
+    const SPEC: &str = r#"{"schedule": {"cron": "0 9 * * mon-fri", "zone": "Europe/Berlin"}, "tenant": "acme",
+        "payload": {"n": 7}, "target": {"job": {"queue": "reports"}}}"#;
+
+    fn made(spec: &str) -> Trigger {
+        create("report".parse().unwrap(), serde_json::from_str(spec).unwrap(), Ms::new(1)).unwrap()
+    }
+
+    fn back(fields: &[(&str, &str)]) -> Trigger {
+        let texts = fields.iter().flat_map(|(name, value)| [Ok(name.as_bytes()), Ok(value.as_bytes())]);
+        let read = trigger(texts).unwrap().unwrap();
+        Trigger { version: 0, ..read }
+    }
+
+    #[test]
+    fn a_plain_trigger_has_short_texts_only() {
+        let plain = made(SPEC);
+        let fields = fields(&plain).unwrap();
+        assert!(fields.iter().all(|(_, text)| text.len() <= 64), "{fields:?}");
+        let texts: Vec<_> = fields.iter().map(|(name, text)| (*name, text.as_str())).collect();
+        assert_eq!(back(&texts), plain);
+    }
+
+    #[test]
+    fn what_is_not_as_usual_comes_back() {
+        let specs = [
+            r#"{"schedule": {"every": "5m"}, "target": {"job": {"queue": "q", "priority": -3}}, "payload": null}"#,
+            r#"{"schedule": {"every": "5m"}, "target": {"job": {"queue": "q", "maxAttempts": 7, "timeoutMs": 9}},
+                "maxRetries": 0, "misfire": "skip"}"#,
+            r#"{"schedule": {"every": "5m"}, "target": {"job": {"queue": "q", "backoff": {"firstMs": 5, "maxMs": 6}}},
+                "recovery": "held", "overlap": "skip", "backoff": {"firstMs": 1, "maxMs": 2}}"#,
+            r#"{"schedule": {"every": "5m"}, "target": {"http": {"url": "https://example.com/"}}}"#,
+        ];
+        for spec in specs {
+            let made = made(spec);
+            let fields = fields(&made).unwrap();
+            let texts: Vec<_> = fields.iter().map(|(name, text)| (*name, text.as_str())).collect();
+            assert_eq!(back(&texts), made);
+        }
+    }
+
+    #[test]
+    fn a_document_of_everything_is_read_as_before() {
+        let (plain, spec) = (
+            made(SPEC),
+            r#"{"target":{"job":{"queue":"reports","priority":0,"maxAttempts":1,
+            "backoff":{"firstMs":1000,"maxMs":300000}}},"payload":{"n":7},"tenant":"acme","maxRetries":3}"#,
+        );
+        let fields = fields(&plain).unwrap();
+        let rest = fields.iter().filter(|(name, _)| !["target", "payload", "tenant"].contains(name));
+        let texts: Vec<_> = rest.map(|(name, text)| (*name, text.as_str())).chain([("spec", spec)]).collect();
+        assert_eq!(back(&texts), plain);
+    }
 }
