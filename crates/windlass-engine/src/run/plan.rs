@@ -93,6 +93,7 @@ impl Shared {
             Ok((!has_one).then_some(plan.id))
         });
         let seen = self.over(&those(quiet).await?).await?;
+        // Of one that is as it was started nobody has asked for anything; whoever does so now writes it, and it does not end.
         let (mut over, seen): (Vec<_>, Vec<_>) = seen.into_iter().partition(|(row, _)| row.is_as_started());
         let seen: BTreeMap<_, _> = seen.into_iter().map(|(row, _)| (row.plan.id, row.version)).collect();
         let free = seen.keys().cloned().map(|plan| async move {
