@@ -1,6 +1,6 @@
 //! One connection: what everybody asks goes out in the order in which it comes, what came together in one write, and the
 //! answers come back in that order, each taken apart by whoever asked. The driver's own connection takes apart an answer
-//! ten times more slowly, and of a thousand triggers there are fourteen thousand pieces.
+//! ten times more slowly, and of a thousand triggers there are eighteen thousand pieces.
 
 use std::io;
 
