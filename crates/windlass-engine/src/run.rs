@@ -11,5 +11,6 @@ mod stages;
 pub(crate) mod standing;
 mod stranger;
 pub(crate) mod work;
+pub(crate) mod writing;
 
 pub(crate) use dispatch::pause;

@@ -28,6 +28,7 @@ use crate::query::pulse::Rounds;
 use crate::run::dispatch::Queue;
 use crate::run::standing::Standing;
 use crate::run::work::Works;
+use crate::run::writing::Writing;
 use crate::stage::Signals;
 use crate::stage::actions::Actions;
 use crate::watched::Watched;
@@ -52,6 +53,8 @@ pub(crate) struct Shared {
     pub(crate) standing: Mutex<Standing>,
     /// Turns at the store, if it gives them.
     pub(crate) turns: Option<Semaphore>,
+    /// Attempts that are not in a stage: they write, or are about to.
+    pub(crate) writing: Writing,
     pub(crate) counts: Counts,
     /// When each loop last came round.
     pub(crate) rounds: Rounds,
@@ -179,6 +182,7 @@ pub struct Parts {
 impl Shared {
     pub(crate) fn new(parts: Parts, me: By) -> Shared {
         let turns = parts.state.at_once().map(Semaphore::new);
+        let writing = Writing::new(parts.state.enough());
         Shared {
             instance: parts.instance,
             me,
@@ -195,6 +199,7 @@ impl Shared {
             queue: Queue::default(),
             standing: Mutex::default(),
             turns,
+            writing,
             counts: Counts::default(),
             rounds: Rounds::new(),
             running: Mutex::default(),
@@ -264,6 +269,13 @@ impl Shared {
             biased;
             turn = self.turns.as_ref()?.acquire() => turn.ok(),
             () = self.health.down() => None,
+        }
+    }
+
+    /// An attempt is in a stage from now on, or has ended: if the store is not busy without it, others may begin.
+    pub(crate) fn writes_no_more(&self) {
+        if self.writing.left() {
+            self.queue.wake();
         }
     }
 

@@ -103,7 +103,10 @@ pub(crate) async fn carry<W: Work>(inner: &Arc<Inner>, work: W) -> Result<W::Ans
 
 /// Carries batches until nobody waits.
 async fn carrier<W: Work>(inner: Arc<Inner>) {
-    while let Some((works, replies)) = W::line(&inner).next() {
+    loop {
+        // Whoever was answered just now asks again at once: one by one they would go out alone.
+        tokio::task::yield_now().await;
+        let Some((works, replies)) = W::line(&inner).next() else { return };
         match W::run(&inner, &works).await {
             Ok(answers) => {
                 for (reply, answer) in replies.into_iter().zip(answers) {

@@ -29,6 +29,11 @@ impl State for MySql {
         Some(commit::STEPS_AT_ONCE)
     }
 
+    /// While one half is under way the other comes back.
+    fn enough(&self) -> Option<usize> {
+        Some(2 * commit::STEPS_AT_ONCE)
+    }
+
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         check_batch(steps.len())?;
         line::carry(&self.inner, commit::Steps(steps.to_vec())).await

@@ -109,6 +109,8 @@ pub(crate) async fn carry(
 /// Sends what waits, as long as something does.
 async fn drive(inner: Arc<Inner>, of: fn(&Inner) -> &Group, script: &'static std::sync::LazyLock<Script>) {
     loop {
+        // Whoever was answered just now asks again at once: one by one they would go out alone.
+        tokio::task::yield_now().await;
         let items = {
             let mut state = of(&inner).state.lock().unwrap_or_else(PoisonError::into_inner);
             let n = state.waiting.len().min(ITEMS);

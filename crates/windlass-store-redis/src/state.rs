@@ -25,10 +25,18 @@ use crate::{Inner, Redis};
 use onward::Onward;
 use row::Fields;
 
+const ENOUGH: usize = 256;
+
 #[async_trait]
 impl State for Redis {
     fn at_once(&self) -> Option<usize> {
         None
+    }
+
+    /// Two calls of half as many items are on their way then. What a task has in Redis is spread over its memory: of four
+    /// instances with a thousand tasks each, every step took a fifth longer than with as many as this.
+    fn enough(&self) -> Option<usize> {
+        Some(ENOUGH)
     }
 
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {

@@ -219,6 +219,10 @@ impl State for Deadly {
         self.stores.state.at_once()
     }
 
+    fn enough(&self) -> Option<usize> {
+        self.stores.state.enough()
+    }
+
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         self.write(self.stores.state.commit(steps)).await
     }

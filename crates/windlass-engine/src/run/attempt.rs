@@ -136,6 +136,7 @@ impl Attempt {
             unsaved: None,
         };
         self.engine.joined(&self.task.plan);
+        self.engine.writing.joined();
         locked(&self.engine.running).insert(self.task.id.clone(), running);
     }
 
@@ -166,6 +167,7 @@ impl Attempt {
         if others + 1 >= engine.options.tasks_max as usize || was_full {
             engine.queue.wake();
         }
+        engine.writes_no_more();
         if others == 0 {
             engine.idle.notify_waiters();
         }
@@ -199,7 +201,12 @@ impl Attempt {
             let facts = match self.halt() {
                 Some(halt) => vec![halt],
                 None if self.signal.look(|signal| signal.leaving) => return Err(Stop::Leaving),
-                None => self.stage(&at).await?,
+                None => {
+                    self.engine.writes_no_more();
+                    let facts = self.stage(&at).await;
+                    self.engine.writing.joined();
+                    facts?
+                }
             };
             next = self.boundary(facts).await?;
         }

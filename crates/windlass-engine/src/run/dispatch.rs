@@ -70,6 +70,7 @@ pub(crate) async fn dispatch(engine: Arc<Shared>) {
     while !engine.is_stopping() {
         engine.rounds.came(Part::Dispatch);
         let room = (engine.options.tasks_max as usize).saturating_sub(locked(&engine.running).len());
+        let room = room.min(engine.writing.room());
         if room == 0 {
             engine.queue.wake.notified().await;
             continue;

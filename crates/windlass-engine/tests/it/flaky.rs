@@ -66,6 +66,8 @@ pub(crate) struct Flaky {
     beats_take_ms: AtomicU64,
     /// Turns that it gives; 0: it gives none.
     turns: usize,
+    /// Attempts that keep it busy; 0: more cost nothing.
+    enough: usize,
     /// Commits of attempts wait while there is no permit.
     door: Semaphore,
     /// A plan's tasks are counted.
@@ -96,6 +98,7 @@ impl Flaky {
             releases: AtomicU32::new(0),
             beats_take_ms: AtomicU64::new(0),
             turns: 0,
+            enough: 0,
             door: Semaphore::new(Semaphore::MAX_PERMITS),
             tallies: Gate::default(),
             looks: Gate::default(),
@@ -109,6 +112,11 @@ impl Flaky {
     /// It works on this many steps at a time.
     pub(crate) fn with_turns(self, turns: usize) -> Flaky {
         Flaky { turns, ..self }
+    }
+
+    /// So many attempts keep it busy.
+    pub(crate) fn with_enough(self, enough: usize) -> Flaky {
+        Flaky { enough, ..self }
     }
 
     /// Commits of attempts come and wait.
@@ -213,6 +221,10 @@ fn one_less(counter: &AtomicU32) -> bool {
 impl State for Flaky {
     fn at_once(&self) -> Option<usize> {
         (self.turns > 0).then_some(self.turns)
+    }
+
+    fn enough(&self) -> Option<usize> {
+        (self.enough > 0).then_some(self.enough)
     }
 
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {

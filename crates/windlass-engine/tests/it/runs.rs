@@ -6,7 +6,7 @@ use windlass_core::task::command::{Command, RetryFrom};
 use windlass_core::task::status::TaskStatus;
 use windlass_engine::Options;
 
-use crate::world::{World, calm, plan, plan_of, retry};
+use crate::world::{World, calm, plan, plan_of, retry, until};
 
 #[tokio::test]
 async fn every_stage_of_every_task_runs_once_in_order() {
@@ -103,5 +103,33 @@ async fn an_instance_with_room_for_one_takes_the_next_when_that_ends() {
 async fn a_plan_with_one_slot_hands_out_the_next_when_that_ends() {
     let world = World::with(Options { scan_ms: NEVER_MS, ..calm() }).await;
     let id = world.start(&plan_of("max_concurrency: 1", &["a"], &["acme", "blue", "coal"])).await;
+    world.until_plan(&id, PlanStatus::Completed).await;
+}
+
+const FIVE: [&str; 5] = ["acme", "blue", "coal", "dune", "echo"];
+
+#[tokio::test]
+async fn no_more_begin_than_keep_the_store_busy_and_the_rest_follow_by_themselves() {
+    let options = Options { scan_ms: NEVER_MS, ..calm() };
+    let (world, flaky) = World::flaky_as(options, |flaky| flaky.with_enough(2)).await;
+    flaky.hold();
+    let id = world.start(&plan_of("max_concurrency: 5", &["a"], &FIVE)).await;
+    until("as many as keep it busy are with the store", async || flaky.commits() == 2).await;
+    assert_eq!(world.engine.running(), 2);
+    flaky.let_go();
+    world.until_plan(&id, PlanStatus::Completed).await;
+}
+
+#[tokio::test]
+async fn who_is_in_a_stage_does_not_keep_the_store_busy() {
+    let options = Options { scan_ms: NEVER_MS, ..calm() };
+    let (world, _flaky) = World::flaky_as(options, |flaky| flaky.with_enough(2)).await;
+    FIVE.iter().for_each(|tenant| world.script.shut(&format!("{tenant}/a")));
+    let id = world.start(&plan_of("max_concurrency: 5", &["a"], &FIVE)).await;
+    for tenant in FIVE {
+        world.script.entered(&format!("{tenant}/a")).await;
+    }
+    assert_eq!(world.engine.running(), 5);
+    FIVE.iter().for_each(|tenant| world.script.let_go(&format!("{tenant}/a")));
     world.until_plan(&id, PlanStatus::Completed).await;
 }

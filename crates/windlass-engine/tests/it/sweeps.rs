@@ -144,7 +144,7 @@ async fn with_stop_a_plan_ends_also_when_tasks_were_being_claimed_as_one_failed(
 /// commit, and only who had been taken up needs a second one.
 #[tokio::test]
 async fn who_waits_for_its_turn_at_the_store_pauses_with_the_boundary_it_waits_with() {
-    let (world, flaky) = World::flaky_with_turns(calm(), 1).await;
+    let (world, flaky) = World::flaky_as(calm(), |flaky| flaky.with_turns(1)).await;
     world.script.shut("acme/a");
     world.script.shut("blue/a");
     let id = world.start(&plan_of("max_concurrency: 2", &["a", "b"], &["acme", "blue"])).await;
@@ -171,7 +171,7 @@ async fn who_waits_for_its_turn_at_the_store_pauses_with_the_boundary_it_waits_w
 
 #[tokio::test]
 async fn nobody_waits_for_a_turn_at_a_store_that_does_not_answer() {
-    let (world, flaky) = World::flaky_with_turns(calm(), 1).await;
+    let (world, flaky) = World::flaky_as(calm(), |flaky| flaky.with_turns(1)).await;
     world.script.shut("acme/b");
     world.script.shut("blue/b");
     let id = world.start(&plan_of("max_concurrency: 2", &["a", "b", "c"], &["acme", "blue"])).await;

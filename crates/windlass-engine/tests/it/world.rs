@@ -63,13 +63,13 @@ impl World {
 
     /// Over a store that fails on command.
     pub(crate) async fn flaky(options: Options) -> (World, Arc<Flaky>) {
-        World::flaky_with_turns(options, 0).await
+        World::flaky_as(options, |flaky| flaky).await
     }
 
-    /// Over one that gives turns, too.
-    pub(crate) async fn flaky_with_turns(options: Options, turns: usize) -> (World, Arc<Flaky>) {
+    /// Over one that is made to be so.
+    pub(crate) async fn flaky_as(options: Options, so: impl FnOnce(Flaky) -> Flaky) -> (World, Arc<Flaky>) {
         let store = Embedded::memory();
-        let flaky = Arc::new(Flaky::over(Arc::new(store.clone()), Arc::new(store)).with_turns(turns));
+        let flaky = Arc::new(so(Flaky::over(Arc::new(store.clone()), Arc::new(store))));
         (World::over(Arc::clone(&flaky) as _, Arc::clone(&flaky) as _, options).await, flaky)
     }
 

@@ -158,6 +158,10 @@ impl State for Measured<dyn State> {
         self.inner.at_once()
     }
 
+    fn enough(&self) -> Option<usize> {
+        self.inner.enough()
+    }
+
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         count(&self.metrics.steps, steps.len() as u64);
         let answers = self.time(Call::StateCommit, self.inner.commit(steps)).await?;
