@@ -34,7 +34,7 @@ impl State for Redis {
     }
 
     /// Two calls of half as many items are on their way then. What a task has in Redis is spread over its memory: of four
-    /// instances with a thousand tasks each, every step took a fifth longer than with as many as this.
+    /// instances with a thousand tasks each, a step took Redis a quarter longer than with as many as this.
     fn enough(&self) -> Option<usize> {
         Some(ENOUGH)
     }

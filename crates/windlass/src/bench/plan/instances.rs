@@ -79,7 +79,7 @@ impl Bench<'_> {
         }
         windlass.stop().await;
         let (per_s, bar, pass) = turns.judge(f64::from(self.plans_of_several()) * 100.0, "stages", &shares);
-        let row = timer.row(&name(self.instances), self.store(), self.scale.plans * 10, "stages", turns.took());
+        let row = timer.row(&name(self.instances), self.store(), self.plans_of_several() * 10, "stages", turns.took());
         Ok(Row { bench: "plan", per_s, ..row }.judged(bar, pass))
     }
 
