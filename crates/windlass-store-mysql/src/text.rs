@@ -109,6 +109,22 @@ pub(crate) fn list<T: Literal>(values: impl IntoIterator<Item = T>) -> String {
     if out.is_empty() { "NULL".to_owned() } else { out }
 }
 
+/// A table `k` of these ids, of which there is one at least, in their order.
+pub(crate) fn keys<'i>(ids: impl IntoIterator<Item = &'i str>) -> String {
+    let mut out = String::new();
+    for id in ids {
+        // The first says for all what kind of text they are.
+        match out.is_empty() {
+            true => out.push_str(&format!("(SELECT _ascii{} COLLATE ascii_bin AS id", literal(id))),
+            false => {
+                out.push_str(" UNION ALL SELECT ");
+                id.write(&mut out);
+            }
+        }
+    }
+    out + ") k"
+}
+
 /// `row![a, b]` is `(a,b)`.
 macro_rules! row {
     ($($value:expr),* $(,)?) => {{
@@ -192,13 +208,8 @@ impl Script {
     /// and waits for rows that others have locked.
     pub(crate) fn remove<'i>(&mut self, table: &str, key: &str, ids: impl IntoIterator<Item = &'i str>) {
         for some in ids.into_iter().collect::<Vec<_>>().chunks(REMOVED_MAX) {
-            // The first says for all what kind of text they are.
-            let mut sql = format!("DELETE t FROM (SELECT _ascii{} COLLATE ascii_bin AS id", literal(some[0]));
-            for id in &some[1..] {
-                sql.push_str(" UNION ALL SELECT ");
-                id.write(&mut sql);
-            }
-            self.say(&format!("{sql}) k STRAIGHT_JOIN {table} t FORCE INDEX (PRIMARY) ON t.{key} = k.id"));
+            let keys = keys(some.iter().copied());
+            self.say(&format!("DELETE t FROM {keys} STRAIGHT_JOIN {table} t FORCE INDEX (PRIMARY) ON t.{key} = k.id"));
         }
     }
 

@@ -17,41 +17,42 @@ use crate::cell::{Cells, one};
 use crate::clock::lease;
 use crate::error::Failure;
 use crate::pool::Lent;
-use crate::text::{Script, list, literal, row as values};
+use crate::text::{Script, keys, list, literal, row as values};
 use crate::wake::{self, Port};
 
 /// Plans that are handed out from in one transaction, at most.
 const PLANS_MAX: usize = 16;
+/// Plans that are looked at in one call, at most: whoever is given something asks again.
+const LOOKED_AT_MAX: usize = 8 * PLANS_MAX;
 
 type Taken = Vec<Result<TaskRow, Refusal>>;
 
 /// What is ready: in the plan that is named, or in those that have something, the oldest first.
 pub(super) async fn ready(inner: &Inner, instance: &InstanceId, plan: Option<&PlanId>, limit: u32) -> Each<TaskRow> {
+    let limit = u64::from(limit);
     if let Some(plan) = plan {
-        let taken = hand_out(inner, instance, &[plan.to_string()], u64::from(limit), Locked::WaitedFor).await?;
+        let plan = [Waiting { plan: plan.to_string(), asked: true, rest: true }];
+        let taken = hand_out(inner, instance, &plan, limit, Locked::WaitedFor).await?;
         return Ok(or_no_lease(instance, taken.map(|taken| taken.tasks)));
     }
     let Some(mut plans) = waiting(inner, instance).await? else { return Ok(or_no_lease(instance, None)) };
     // Where somebody else hands out there is little left. What is passed over is waited for only if there is nothing else.
     for locked in [Locked::PassedOver, Locked::WaitedFor] {
-        let (mut tasks, mut passed) = (Vec::new(), Vec::new());
-        for some in plans.chunks(PLANS_MAX) {
-            let left = u64::from(limit).saturating_sub(tasks.len() as u64);
-            if left == 0 {
-                break;
-            }
-            let Some(taken) = hand_out(inner, instance, some, left, locked).await? else {
+        let (mut tasks, mut passed, mut some) = (Vec::new(), Vec::new(), &plans[..]);
+        while !some.is_empty() && (tasks.len() as u64) < limit {
+            let Some(taken) = hand_out(inner, instance, some, limit - tasks.len() as u64, locked).await? else {
                 return Ok(or_no_lease(instance, None));
             };
             tasks.extend(taken.tasks);
             passed.extend(taken.passed);
+            some = &some[taken.seen..];
         }
         if !tasks.is_empty() || passed.is_empty() {
             return Ok(or_no_lease(instance, Some(tasks)));
         }
         // Whoever had them locked may have left nothing.
         let Some(left) = waiting(inner, instance).await? else { return Ok(or_no_lease(instance, None)) };
-        plans = left.into_iter().filter(|plan| passed.contains(plan)).collect();
+        plans = left.into_iter().filter(|left| passed.contains(&left.plan)).collect();
     }
     Ok(Vec::new())
 }
@@ -63,32 +64,64 @@ fn or_no_lease(instance: &InstanceId, tasks: Option<Vec<TaskRow>>) -> Taken {
     }
 }
 
-/// Plans that may have something for somebody: a ready task and a slot for it, or one whose owner is gone. The oldest first: it has
-/// waited longest. `None` without a lease.
-async fn waiting(inner: &Inner, instance: &InstanceId) -> Result<Option<Vec<String>>, PortError> {
+/// A plan that may have something for somebody.
+struct Waiting {
+    plan: String,
+    /// Something was asked for.
+    asked: bool,
+    /// Something else is ready.
+    rest: bool,
+}
+
+impl Waiting {
+    fn of(row: &Row) -> Result<Waiting, PortError> {
+        let cells = &mut Cells::of(row);
+        Ok(Waiting { plan: cells.text()?.to_owned(), asked: cells.flag()?, rest: cells.flag()? })
+    }
+
+    /// What there is, in the order in which it is handed out. What was asked for may or may not have a slot already; what was claimed has one,
+    /// and the rest has none.
+    fn kinds(&self) -> impl Iterator<Item = &'static str> {
+        self.asked.then_some("= 1").into_iter().chain(self.rest.then_some("IN (2, 3)"))
+    }
+
+    fn ask_ready(&self, script: &mut Script, limit: u64, now: Ms) {
+        let (plan, now) = (literal(&self.plan), literal(now));
+        for kind in self.kinds() {
+            script.ask(&format!(
+                "SELECT {} FROM task_state_projection t FORCE INDEX (task_ready) WHERE t.plan_id = {plan} \
+                 AND t.readiness {kind} AND t.ready_at <= {now} AND (t.owner IS NULL OR NOT EXISTS (SELECT 1 FROM instance i \
+                   WHERE i.instance_id = t.owner AND i.lease_until > {now})) \
+                 ORDER BY t.readiness, t.ready_at, t.position LIMIT {limit} FOR UPDATE SKIP LOCKED",
+                row::TASK
+            ));
+        }
+    }
+}
+
+/// The oldest plans that have a ready task and a slot for it, or one whose owner is gone: they have waited longest. `None` without
+/// a lease.
+async fn waiting(inner: &Inner, instance: &InstanceId) -> Result<Option<Vec<Waiting>>, PortError> {
     let now = inner.clock.now();
     let mut script = Script::default();
     script.ask(&format!(
         "SELECT EXISTS (SELECT 1 FROM instance WHERE instance_id = {} AND lease_until > {now})",
         literal(instance.as_str())
     ));
+    let (asked, rest, gone) = (is_free(1, now), is_free(3, now), some_are_gone(now));
+    let (asked_left, rest_left) = (is_left(1, now), is_left(2, now));
     script.ask(&format!(
-        "SELECT p.plan_id FROM plan_state_projection p FORCE INDEX (plan_by_status) \
+        "SELECT p.plan_id, {asked} OR ({gone} AND {asked_left}), {rest} OR ({gone} AND {rest_left}) \
+         FROM plan_state_projection p FORCE INDEX (plan_by_status) \
          STRAIGHT_JOIN instance i ON i.instance_id = p.conductor AND i.lease_until > {now} \
-         WHERE p.status = 'RUNNING' AND ((({} OR {}) AND {USED} < p.max_concurrency) OR ({} AND ({} OR {}))) \
-         ORDER BY p.created_at, p.plan_id DESC",
-        is_free(3, now),
-        is_free(1, now),
-        some_are_gone(now),
-        is_left(2, now),
-        is_left(1, now)
+         WHERE p.status = 'RUNNING' AND ((({rest} OR {asked}) AND {USED} < p.max_concurrency) OR ({gone} AND ({rest_left} OR {asked_left}))) \
+         ORDER BY p.created_at, p.plan_id DESC LIMIT {LOOKED_AT_MAX}",
     ));
     let mut answers = inner.pool.run(&script).await?;
     if !one(&answers.next()?)?.flag()? {
         return Ok(None);
     }
-    let plans = answers.next()?.iter().map(|row| Cells::of(row).text().map(str::to_owned)).collect::<Result<_, _>>()?;
-    Ok(Some(plans))
+    Ok(Some(answers.next()?.iter().map(Waiting::of).collect::<Result<_, _>>()?))
 }
 
 /// The slots of plan `p` that are used.
@@ -131,7 +164,9 @@ enum Locked {
 /// What was handed out.
 struct HandedOut {
     tasks: Vec<TaskRow>,
-    /// Plans that somebody else has locked.
+    /// How many of the plans were come to.
+    seen: usize,
+    /// Of those, the ones that somebody else has locked.
     passed: Vec<String>,
 }
 
@@ -139,7 +174,7 @@ struct HandedOut {
 async fn hand_out(
     inner: &Inner,
     instance: &InstanceId,
-    plans: &[String],
+    plans: &[Waiting],
     limit: u64,
     locked: Locked,
 ) -> Result<Option<HandedOut>, PortError> {
@@ -158,34 +193,32 @@ async fn attempt_ready(
     tx: &mut Lent<'_>,
     inner: &Inner,
     instance: &InstanceId,
-    plans: &[String],
+    plans: &[Waiting],
     limit: u64,
     locked: Locked,
 ) -> Result<Option<HandedOut>, Failure> {
     let mut script = Script::begin();
-    let (sorted, now) = (list(plans.iter().collect::<BTreeSet<_>>()), inner.clock.now());
-    script.ask(&format!(
-        "SELECT {} FROM plan_state_projection p FORCE INDEX (PRIMARY) WHERE p.plan_id IN ({sorted}) ORDER BY p.plan_id FOR UPDATE{}",
-        row::PLAN,
-        if locked == Locked::PassedOver { " SKIP LOCKED" } else { "" }
-    ));
+    let waited_for = &plans[..plans.len().min(PLANS_MAX)];
+    script.ask(&match locked {
+        // Who does not wait may lock in any order.
+        Locked::PassedOver => format!(
+            "SELECT {} FROM {} STRAIGHT_JOIN plan_state_projection p FORCE INDEX (PRIMARY) ON p.plan_id = k.id \
+             LIMIT {PLANS_MAX} FOR UPDATE SKIP LOCKED",
+            row::PLAN,
+            keys(plans.iter().map(|waiting| waiting.plan.as_str()))
+        ),
+        Locked::WaitedFor => format!(
+            "SELECT {} FROM plan_state_projection p FORCE INDEX (PRIMARY) WHERE p.plan_id IN ({}) ORDER BY p.plan_id FOR UPDATE",
+            row::PLAN,
+            list(waited_for.iter().map(|waiting| &waiting.plan).collect::<BTreeSet<_>>())
+        ),
+    });
     inner.clock.ask(&mut script);
-    script.ask(&format!("SELECT instance_id, lease_until FROM instance WHERE lease_until > {now}"));
-    // Not before plans are locked: whoever hands out counts what others have handed out.
-    script.ask(&format!(
-        "SELECT p.plan_id, {USED}, {} OR ({gone} AND {}), {} OR ({gone} AND {}) \
-         FROM plan_state_projection p FORCE INDEX (PRIMARY) WHERE p.plan_id IN ({sorted})",
-        is_free(1, now),
-        is_left(1, now),
-        is_free(3, now),
-        is_left(2, now),
-        gone = some_are_gone(now),
-    ));
+    script.ask(&format!("SELECT instance_id, lease_until FROM instance WHERE lease_until > {}", inner.clock.now()));
     let mut answers = tx.run(&script).await?;
     let known = answers.next()?.iter().map(|plan| row::plan(&mut Cells::of(plan))).collect::<Result<Vec<_>, _>>()?;
     let now = answers.now()?;
     let leases = leases_in(&answers.next()?)?;
-    let standing = answers.next()?.iter().map(Standing::of).collect::<Result<HashMap<_, _>, _>>()?;
     let live = |instance: &InstanceId| leases.get(instance).is_some_and(|until| *until > now);
     if !live(instance) {
         tx.commit(Script::default()).await?;
@@ -193,23 +226,40 @@ async fn attempt_ready(
     }
     known.iter().for_each(|row| inner.roomy.note(&row.plan));
     let known: HashMap<String, _> = known.into_iter().map(|row| (row.plan.id.to_string(), row.plan)).collect();
+    let is_known = |waiting: &Waiting| known.contains_key(&waiting.plan);
+    let seen = match locked {
+        // Beyond the last there may be more.
+        Locked::PassedOver if known.len() == PLANS_MAX => plans.iter().rposition(is_known).map_or(0, |last| last + 1),
+        Locked::PassedOver => plans.len(),
+        Locked::WaitedFor => waited_for.len(),
+    };
+    let seen = &plans[..seen];
     let passed = match locked {
-        Locked::PassedOver => plans.iter().filter(|plan| !known.contains_key(*plan)).cloned().collect(),
+        Locked::PassedOver => seen.iter().filter(|plan| !is_known(plan)).map(|waiting| waiting.plan.clone()).collect(),
         Locked::WaitedFor => Vec::new(),
     };
     let conducted = |plan: &&Plan| plan.status == PlanStatus::Running && plan.conductor.as_ref().is_some_and(live);
-    let plans = plans.iter().filter_map(|plan| known.get(plan)).filter(conducted);
-    let plans: Vec<_> = plans.filter_map(|plan| Some((plan, standing.get(plan.id.as_str())?))).collect();
-    // Only of plans that are locked by now: whoever locks tasks hides them from whoever hands out.
+    let plans = seen.iter().filter_map(|waiting| Some((waiting, known.get(&waiting.plan).filter(conducted)?)));
+    let plans: Vec<_> = plans.collect();
+    // Only of plans that are locked by now: whoever hands out counts what others have handed out, and whoever locks tasks hides
+    // them from whoever hands out.
     let mut script = Script::default();
-    for (plan, standing) in &plans {
-        standing.ask_ready(&mut script, plan, limit, now);
-    }
+    script.ask(&format!(
+        "SELECT s.plan_id, COUNT(*) FROM task_state_projection s FORCE INDEX (task_slot) \
+         WHERE s.plan_id IN ({}) AND s.owner IS NOT NULL GROUP BY s.plan_id",
+        list(plans.iter().map(|(waiting, _)| &waiting.plan))
+    ));
+    plans.iter().for_each(|(waiting, _)| waiting.ask_ready(&mut script, limit, now));
     let mut answers = tx.run(&script).await?;
+    let mut used: HashMap<String, u64> = HashMap::new();
+    for row in &answers.next()? {
+        let cells = &mut Cells::of(row);
+        used.insert(cells.text()?.to_owned(), cells.parse()?);
+    }
     let mut taken: Vec<TaskRow> = Vec::new();
-    for (plan, standing) in plans {
-        let mut used = standing.used;
-        let ready = standing.ready().map(|_| answers.next()).collect::<Result<Vec<_>, _>>()?;
+    for (waiting, plan) in plans {
+        let used = used.entry(waiting.plan.clone()).or_default();
+        let ready = waiting.kinds().map(|_| answers.next()).collect::<Result<Vec<_>, _>>()?;
         for task in ready.iter().flatten() {
             let task = row::task(&mut Cells::of(task))?;
             if taken.len() as u64 >= limit {
@@ -220,49 +270,13 @@ async fn attempt_ready(
             if used.saturating_sub(u64::from(has_slot)) >= u64::from(plan.max_concurrency) {
                 continue;
             }
-            used += u64::from(!has_slot);
+            *used += u64::from(!has_slot);
             taken.push(task);
         }
     }
     tx.commit(own(instance, &mut taken)).await?;
     inner.known.note(taken.iter().cloned());
-    Ok(Some(HandedOut { tasks: taken, passed }))
-}
-
-/// How a plan stands that is handed out from.
-struct Standing {
-    used: u64,
-    /// Something was asked for.
-    asked: bool,
-    /// Something else is ready.
-    rest: bool,
-}
-
-impl Standing {
-    fn of(row: &Row) -> Result<(String, Standing), PortError> {
-        let cells = &mut Cells::of(row);
-        let plan = cells.text()?.to_owned();
-        Ok((plan, Standing { used: cells.parse()?, asked: cells.flag()?, rest: cells.flag()? }))
-    }
-
-    /// What there is, in the order in which it is handed out. What was asked for may or may not have a slot already; what was claimed has one,
-    /// and the rest has none.
-    fn ready(&self) -> impl Iterator<Item = &'static str> {
-        self.asked.then_some("= 1").into_iter().chain(self.rest.then_some("IN (2, 3)"))
-    }
-
-    fn ask_ready(&self, script: &mut Script, plan: &Plan, limit: u64, now: Ms) {
-        let (plan, now) = (literal(plan.id.as_str()), literal(now));
-        for readiness in self.ready() {
-            script.ask(&format!(
-                "SELECT {} FROM task_state_projection t FORCE INDEX (task_ready) WHERE t.plan_id = {plan} \
-                 AND t.readiness {readiness} AND t.ready_at <= {now} AND (t.owner IS NULL OR NOT EXISTS (SELECT 1 FROM instance i \
-                   WHERE i.instance_id = t.owner AND i.lease_until > {now})) \
-                 ORDER BY t.readiness, t.ready_at, t.position LIMIT {limit} FOR UPDATE SKIP LOCKED",
-                row::TASK
-            ));
-        }
-    }
+    Ok(Some(HandedOut { tasks: taken, seen: seen.len(), passed }))
 }
 
 /// Makes them this instance's.
