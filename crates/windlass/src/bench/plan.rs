@@ -387,11 +387,11 @@ async fn until(windlass: &Windlass, plan: &PlanId, status: TaskStatus, tasks: u3
     Ok(())
 }
 
-/// Looks at one plan at a time, and at the rest when that has ended: what is measured does not wait for who measures.
+/// Looks at the newest plan, which is handed out last, and at the rest when that has ended: what is measured does not wait for who measures.
 async fn until_ended(windlass: &Windlass, plans: &[PlanId]) -> anyhow::Result<()> {
     let mut open = plans.to_vec();
-    while let Some(first) = open.first() {
-        if !is_over(windlass, std::slice::from_ref(first)).await?[0] {
+    while let Some(last) = open.last() {
+        if !is_over(windlass, std::slice::from_ref(last)).await?[0] {
             tokio::time::sleep(Duration::from_millis(5)).await;
             continue;
         }
