@@ -114,6 +114,10 @@ impl State for Model {
         None
     }
 
+    fn enough(&self) -> Option<usize> {
+        None
+    }
+
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         batch(steps)?;
         let mut data = self.data();

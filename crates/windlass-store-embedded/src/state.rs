@@ -29,6 +29,10 @@ impl State for Embedded {
         None
     }
 
+    fn enough(&self) -> Option<usize> {
+        None
+    }
+
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         list::check_batch(steps.len())?;
         let steps: Vec<_> = steps.iter().cloned().map(prepared::Prepared::new).collect();

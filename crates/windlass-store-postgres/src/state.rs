@@ -32,6 +32,10 @@ impl State for Postgres {
         Some(group::STEPS_AT_ONCE)
     }
 
+    fn enough(&self) -> Option<usize> {
+        None
+    }
+
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         check_batch(steps.len())?;
         if let [step] = steps {

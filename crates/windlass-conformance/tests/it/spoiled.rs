@@ -76,6 +76,10 @@ impl State for SpoiledState {
         self.0.at_once()
     }
 
+    fn enough(&self) -> Option<usize> {
+        self.0.enough()
+    }
+
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         let mut spoiled = Vec::new();
         for step in steps {

@@ -341,9 +341,7 @@ pub trait State: Send + Sync {
 
     /// Attempts of one instance that keep it busy if all of them write at once: more make each write dearer and nothing
     /// faster, so no more are begun until half of them are in a stage or have ended. `None` if more cost nothing.
-    fn enough(&self) -> Option<usize> {
-        None
-    }
+    fn enough(&self) -> Option<usize>;
 
     /// Makes tasks this instance's, by compare-and-set on each record: not owned, or its owner's
     /// lease has expired. What was taken when the answer is lost is this instance's all the same

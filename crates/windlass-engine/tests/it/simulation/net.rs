@@ -176,6 +176,10 @@ impl State for Net {
         self.to.at_once()
     }
 
+    fn enough(&self) -> Option<usize> {
+        self.to.enough()
+    }
+
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         call!(self.State.commit(steps = steps.to_vec() => &steps))
     }

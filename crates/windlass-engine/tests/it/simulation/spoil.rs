@@ -74,6 +74,10 @@ impl State for Spoiled {
         self.state.at_once()
     }
 
+    fn enough(&self) -> Option<usize> {
+        self.state.enough()
+    }
+
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         let mut steps = steps.to_vec();
         for step in &mut steps {

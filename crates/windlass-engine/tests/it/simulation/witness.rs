@@ -35,6 +35,10 @@ impl State for Witness {
         self.state.at_once()
     }
 
+    fn enough(&self) -> Option<usize> {
+        self.state.enough()
+    }
+
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         let answers = self.ring(unconstrained(self.state.commit(steps)).await)?;
         let mut facts = self.truth.facts();

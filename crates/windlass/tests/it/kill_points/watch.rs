@@ -49,6 +49,10 @@ impl State for Watched {
         self.state.at_once()
     }
 
+    fn enough(&self) -> Option<usize> {
+        self.state.enough()
+    }
+
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         let answers = self.state.commit(steps).await;
         for (step, answer) in steps.iter().zip(answers.iter().flatten()) {
