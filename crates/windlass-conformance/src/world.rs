@@ -2,6 +2,7 @@
 //! writers, built by core's own rules. The times that callers write are [`BORN`]; the store's clock
 //! is another.
 
+pub mod overtaken;
 pub mod read;
 pub mod step;
 

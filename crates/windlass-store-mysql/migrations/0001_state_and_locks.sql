@@ -47,13 +47,14 @@ CREATE TABLE IF NOT EXISTS plan_gone (
     plan_id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- A plain boundary changes no indexed column.
+-- A plain boundary changes no indexed column. It is written as an INSERT that meets a row that is there, which has to name every column
+-- that has no default: those that it does not change have one for that alone.
 CREATE TABLE IF NOT EXISTS task_state_projection (
     task_id            VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
-    tenant_id          VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-    plan_id            VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-    position           INT UNSIGNED NOT NULL,
-    status             VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    tenant_id          VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
+    plan_id            VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
+    position           INT UNSIGNED NOT NULL DEFAULT 0,
+    status             VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
     pause_requested    TINYINT(1) NOT NULL DEFAULT 0,
     start_requested    TINYINT(1) NOT NULL DEFAULT 0,
     owner_asked        TINYINT(1) NOT NULL DEFAULT 0,
@@ -61,8 +62,10 @@ CREATE TABLE IF NOT EXISTS task_state_projection (
     readiness          TINYINT UNSIGNED,
     control            LONGTEXT,
     owner              VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin,
-    fence              BIGINT UNSIGNED NOT NULL,
-    ready_at           DATETIME(3) NOT NULL,
+    fence              BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    -- It was its tenant's last to start, and another has written under a higher fence since.
+    overtaken          TINYINT(1) NOT NULL DEFAULT 0,
+    ready_at           DATETIME(3) NOT NULL DEFAULT '1970-01-01 00:00:00.000',
     created_at         DATETIME(3) NOT NULL,
     started_at         DATETIME(3),
     updated_at         DATETIME(3) NOT NULL,
@@ -97,16 +100,15 @@ CREATE TABLE IF NOT EXISTS task_checkpoint (
     checkpoint                 LONGTEXT NOT NULL
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+-- Plan and tenant are those of the task.
 CREATE TABLE IF NOT EXISTS task_event (
-    task_id   VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-    seq       BIGINT UNSIGNED NOT NULL,
-    at        DATETIME(3) NOT NULL,
-    plan_id   VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-    tenant_id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin,
-    `by`      VARCHAR(128),
-    reason    VARCHAR(1024),
-    kind      VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-    fact      LONGTEXT NOT NULL,
+    task_id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    seq     BIGINT UNSIGNED NOT NULL,
+    at      DATETIME(3) NOT NULL,
+    `by`    VARCHAR(128),
+    reason  VARCHAR(1024),
+    kind    VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    fact    LONGTEXT NOT NULL,
     PRIMARY KEY (task_id, seq)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 

@@ -85,9 +85,10 @@ impl From<Failure> for PortError {
 const PACKET_TOO_LARGE: u16 = 1153;
 
 /// Two writers met, and everything of this one was undone or is about to be: a record changed since it was read, a duplicate
-/// key, a lock that was waited for too long, a deadlock. Whoever repeats finds the other's work.
+/// key, a lock that was waited for too long, a deadlock, a sum that is too large because something is not as it was expected.
+/// Whoever repeats finds the other's work.
 fn is_race(code: u16) -> bool {
-    [1020, 1062, 1205, 1213, 3572].contains(&code)
+    [1020, 1062, 1205, 1213, 1690, 3572].contains(&code)
 }
 
 /// Not what the migrations made, or values that do not fit it: no such database, column or table; a value that is out of range,
@@ -131,7 +132,7 @@ mod tests {
 
     #[test]
     fn races_are_repeated_damage_is_named_and_the_rest_is_an_outage() {
-        assert!([1062, 1205, 1213].into_iter().all(|code| matches!(server(code), Failure::Again(_))));
+        assert!([1062, 1205, 1213, 1690].into_iter().all(|code| matches!(server(code), Failure::Again(_))));
         let damage = [1146, 1054, 1406, 3819, 4025];
         assert!(damage.into_iter().all(|code| matches!(server(code), Failure::Port(PortError::Corrupt(_)))));
         assert!(matches!(server(1153), Failure::Port(PortError::Invalid(_))));

@@ -4,6 +4,7 @@ pub(crate) mod commit;
 mod known;
 pub(crate) mod list;
 mod load;
+mod onward;
 mod purge;
 mod roomy;
 pub(crate) mod row;

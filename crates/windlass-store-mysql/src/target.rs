@@ -22,12 +22,14 @@ pub(crate) const SILENT: Duration = Duration::from_secs(30);
 /// What every connection is set to. Values are refused rather than cut; times are UTC; a statement sees what others have
 /// committed before it; waiting for a row ends; numbers that are drawn follow each other; the ids of the largest plan fit into one text,
 /// for which MySQL has room for thirty by itself. Whoever was cut off without a word while it held rows lets go of them when it has said
-/// nothing for [`SILENT`]: MySQL has no other bound for a transaction that stands still.
+/// nothing for [`SILENT`]: MySQL has no other bound for a transaction that stands still. What is sent is ASCII, other text by its bytes:
+/// a server turns every literal of a statement into its own character set, which costs it a fourteenth of a write otherwise.
 fn session() -> String {
     format!(
         "SET SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', innodb_lock_wait_timeout = 10, \
          wait_timeout = {}, group_concat_max_len = 4000000, auto_increment_increment = 1, auto_increment_offset = 1, \
-         autocommit = 1; SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET NAMES utf8mb4 COLLATE utf8mb4_bin",
+         autocommit = 1; SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET NAMES ascii COLLATE ascii_bin; \
+         SET SESSION character_set_results = utf8mb4",
         SILENT.as_secs()
     )
 }

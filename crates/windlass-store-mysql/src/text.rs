@@ -12,10 +12,10 @@ pub(crate) trait Literal {
 }
 
 /// Reads the same whatever `sql_mode` is: a quote is doubled, and text with a backslash or a control character, which some modes read
-/// differently, goes by its bytes.
+/// differently, goes by its bytes. So does what is not ASCII, which is what statements are sent in.
 impl Literal for str {
     fn write(&self, out: &mut String) {
-        let plain = |byte: u8| byte != b'\\' && (byte >= 0x20 || byte == b'\t' || byte == b'\n');
+        let plain = |byte: u8| byte.is_ascii() && byte != b'\\' && (byte >= 0x20 || byte == b'\t' || byte == b'\n');
         if !self.bytes().all(plain) {
             out.push_str("_utf8mb4 x'");
             for byte in self.bytes() {
@@ -190,17 +190,31 @@ impl Script {
 
     /// `head row, row … tail`, in as many statements as the rows need; none without rows.
     pub(crate) fn rows(&mut self, head: &str, rows: impl IntoIterator<Item = String>, tail: &str) {
-        let mut sql = String::new();
+        self.rows_then(head, rows, tail, |_, _| {});
+    }
+
+    /// The same; after each statement comes what `then` says of its number of rows.
+    pub(crate) fn rows_then(
+        &mut self,
+        head: &str,
+        rows: impl IntoIterator<Item = String>,
+        tail: &str,
+        then: impl Fn(&mut Script, usize),
+    ) {
+        let (mut sql, mut n) = (String::new(), 0);
         for row in rows {
             if !sql.is_empty() && sql.len() + row.len() > STATEMENT_BYTES {
                 self.say(&format!("{sql} {tail}"));
+                then(self, std::mem::take(&mut n));
                 sql.clear();
             }
             sql.push_str(if sql.is_empty() { head } else { "," });
             sql.push_str(&row);
+            n += 1;
         }
         if !sql.is_empty() {
             self.say(&format!("{sql} {tail}"));
+            then(self, n);
         }
     }
 
@@ -228,7 +242,7 @@ mod tests {
         assert_eq!(literal("'"), "''''");
         assert_eq!(literal("a\\' OR 1"), "_utf8mb4 x'615c27204f522031'");
         assert_eq!(literal("\0"), "_utf8mb4 x'00'");
-        assert_eq!(literal("é\n"), "'é\n'");
+        assert_eq!(literal("é\n"), "_utf8mb4 x'c3a90a'");
         assert_eq!(literal(None::<u64>), "NULL");
         assert_eq!(literal(Ms::new(1)), "'1970-01-01T00:00:00.001'");
         assert_eq!(literal(Ms::MAX), "'9999-12-30T00:00:00.000'");

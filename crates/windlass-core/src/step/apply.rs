@@ -77,8 +77,13 @@ impl World {
         entry.row.control = std::mem::take(&mut entry.row.control).after(entry.row.task.status, task.status, begun);
         entry.row.task = task.clone();
         if let Writer::Owner { fence, .. } = step.by {
-            tenant.changed |= begun || fence > tenant.row.fence;
+            let raised = begun || fence > tenant.row.fence;
+            tenant.changed |= raised;
             tenant.row.fence = tenant.row.fence.max(fence);
+            if raised {
+                self.overtaken.remove(&task.id);
+                self.overtaken.extend(tenant.row.started.clone().filter(|started| *started != task.id));
+            }
             if begun {
                 tenant.row.latest = Some(task.id.clone());
                 tenant.row.started = Some(task.id.clone());

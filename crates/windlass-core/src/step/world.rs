@@ -32,6 +32,9 @@ pub struct World {
     /// Plans of which a task's owner has given up its slot: somebody may be waiting for that too, if the plan has more tasks
     /// than slots.
     pub freed: BTreeSet<PlanId>,
+    /// Tasks that were their tenant's last to start, until another wrote under a higher fence: what their owners still write is
+    /// refused.
+    pub overtaken: BTreeSet<TaskId>,
 }
 
 /// A plan.

@@ -1,17 +1,20 @@
 //! Commits: what concurrent callers want is locked and read in one trip, judged here by the core's rules, and written with its
-//! COMMIT in a second one.
+//! COMMIT in a second one. What goes on from where this process left it is not read first (`onward`).
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use mysql_async::Row;
 use windlass_core::id::{InstanceId, OpId, PlanId, TenantId};
-use windlass_core::port::state::{Step, Stepped, TaskRow};
+use windlass_core::port::state::{Step, Stepped};
 use windlass_core::port::{PortError, Refusal};
 use windlass_core::step::{Needs, OpEntry, PlanEntry, TaskEntry, TenantEntry, World};
+use windlass_core::task::Task;
 use windlass_core::time::Ms;
 
-use super::known::{self, Rows};
+use super::known::{self, Left, Rows};
+use super::onward::Expected;
+use super::write::Stand;
 use super::{row, write};
 use crate::Inner;
 use crate::cell::{Answers, Cells};
@@ -59,7 +62,12 @@ impl Work for Steps {
         let mut races = 0;
         let mut answers = loop {
             let mut tx = inner.pool.lend().await?;
-            let done = attempt(&mut tx, inner, &steps, &mut needs).await;
+            // Whoever met somebody looks what has become of it.
+            let expected = if races == 0 { Expected::of(&inner.known, &steps, &needs) } else { None };
+            let done = match expected {
+                Some(expected) => expected.write(&mut tx, inner).await,
+                None => attempt(&mut tx, inner, &steps, &mut needs).await,
+            };
             if let Some(done) = tx.settle(done, &mut races).await {
                 break done?.into_iter();
             }
@@ -85,12 +93,25 @@ async fn attempt(
         return Err(Failure::Again("until when an owner lives was not asked for".to_owned()));
     }
     world.wakes |= inner.roomy.lacks_one_of(&world.freed);
-    tx.commit(write::script(&world, &known)?).await?;
-    if world.wakes {
+    let mut script = Script::default();
+    write::script(&mut script, &world, &known, Stand::Locked)?;
+    tx.commit(script).await?;
+    note(inner, world);
+    Ok(answers)
+}
+
+/// What was written is known from here on.
+pub(super) fn note(inner: &Inner, world: World) {
+    let World { tasks, tenants, wakes, .. } = world;
+    if wakes {
         inner.wake.tell();
     }
-    inner.known.note(world.tasks.into_values().filter(|entry| entry.changed).map(|entry| entry.row));
-    Ok(answers)
+    let leads = |task: &Task| {
+        let tenant = tenants.get(&task.tenant).map(|tenant| &tenant.row);
+        tenant.is_some_and(|tenant| tenant.fence == task.fence && tenant.started.as_ref() == Some(&task.id))
+    };
+    let written = tasks.into_values().filter(|entry| entry.changed).map(|entry| entry.row);
+    inner.known.note(written.map(|row| Left { leads: leads(&row.task), row }));
 }
 
 /// `IN (…)`, in the order in which everybody locks.
@@ -185,8 +206,8 @@ fn fill(
             let cells = &mut Cells::of(task);
             let (id, mark) = (cells.text()?, (cells.parse()?, cells.at()?));
             match known.get_key_value(id) {
-                Some((id, row)) if known::mark(row) == mark => {
-                    world.tasks.insert(id.clone(), TaskEntry::stored(TaskRow::clone(row)));
+                Some((id, left)) if known::mark(&left.row) == mark => {
+                    world.tasks.insert(id.clone(), TaskEntry::stored(left.row.clone()));
                 }
                 Some(_) => drop(others.insert(id.to_owned())),
                 None => {}

@@ -12,7 +12,15 @@ use windlass_core::time::Ms;
 const ROWS_MAX: usize = 65_536;
 
 /// Rows by their task.
-pub(super) type Rows = HashMap<TaskId, Arc<TaskRow>>;
+pub(super) type Rows = HashMap<TaskId, Arc<Left>>;
+
+/// A row as it was left here.
+pub(super) struct Left {
+    pub(super) row: TaskRow,
+    /// It was its tenant's last to start then, and its fence the highest that had written. Whoever has written under a higher one since
+    /// has marked the row.
+    pub(super) leads: bool,
+}
 
 #[derive(Default)]
 pub(crate) struct Known(Mutex<Rows>);
@@ -38,15 +46,16 @@ impl Known {
     }
 
     /// What was written or taken. Rows without an owner are nobody's to write again soon.
-    pub(super) fn note(&self, written: impl IntoIterator<Item = TaskRow>) {
+    pub(super) fn note(&self, written: impl IntoIterator<Item = Left>) {
         let mut rows = self.rows();
         if rows.len() >= ROWS_MAX {
             rows.clear();
         }
-        for row in written {
-            match &row.task.owner {
-                Some(_) => drop(rows.insert(row.task.id.clone(), Arc::new(row))),
-                None => drop(rows.remove(&row.task.id)),
+        for left in written {
+            let task = &left.row.task;
+            match &task.owner {
+                Some(_) => drop(rows.insert(task.id.clone(), Arc::new(left))),
+                None => drop(rows.remove(&task.id)),
             }
         }
     }

@@ -47,7 +47,7 @@ fn statement(kind: usize, ids: &[&str]) -> String {
         4 => format!("SELECT {} FROM task_state_projection t WHERE t.task_id IN ({ids})", row::TASK),
         5 => format!("SELECT task_id, spec FROM task_spec WHERE task_id IN ({ids})"),
         6 => format!(
-            "SELECT t.task_id, e.seq, e.at, e.plan_id, e.task_id, e.tenant_id, e.`by`, e.reason, e.fact FROM task_state_projection t \
+            "SELECT t.task_id, e.seq, e.at, t.plan_id, t.task_id, t.tenant_id, e.`by`, e.reason, e.fact FROM task_state_projection t \
              LEFT JOIN task_event e ON e.task_id = t.task_id WHERE t.task_id IN ({ids}) ORDER BY t.task_id, e.seq"
         ),
         7 => format!("SELECT task_id, checkpoint FROM task_checkpoint WHERE task_id IN ({ids})"),

@@ -11,6 +11,7 @@ use windlass_core::step::may_take;
 use windlass_core::time::Ms;
 
 use super::commit::{ask_leases, leases_in, lock_tasks};
+use super::known::Left;
 use super::row;
 use crate::Inner;
 use crate::cell::{Cells, one};
@@ -275,7 +276,7 @@ async fn attempt_ready(
         }
     }
     tx.commit(own(instance, &mut taken)).await?;
-    inner.known.note(taken.iter().cloned());
+    inner.known.note(taken.iter().map(|row| Left { row: row.clone(), leads: false }));
     Ok(Some(HandedOut { tasks: taken, seen: seen.len(), passed }))
 }
 

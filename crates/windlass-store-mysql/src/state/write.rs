@@ -3,13 +3,14 @@
 use windlass_core::event::{Event, HISTORY_MAX};
 use windlass_core::id::OpId;
 use windlass_core::port::PortError;
-use windlass_core::port::state::{OpRow, PlanRow, TaskRow};
+use windlass_core::port::state::{LastOp, OpRow, PlanRow, TaskRow};
 use windlass_core::step::{Saved, World};
 use windlass_core::task::status::TaskStatus;
+use windlass_core::time::Ms;
 
 use super::known::{Rows, stays};
 use crate::cell::{json, word};
-use crate::text::{Script, literal, row};
+use crate::text::{Literal, Script, list, literal, row};
 use crate::wake::{self, Port};
 
 const PLAN_COLUMNS: &str = "INSERT INTO plan_state_projection (plan_id, name, status, task_ids, tasks, max_concurrency, on_failure, \
@@ -23,18 +24,19 @@ const PLAN_AGAIN: &str = "ON DUPLICATE KEY UPDATE name = VALUES(name), status = 
 const TASK_COLUMNS: &str = "INSERT INTO task_state_projection (task_id, tenant_id, plan_id, position, status, pause_requested, \
      start_requested, owner_asked, readiness, control, owner, fence, ready_at, created_at, started_at, updated_at, ended_at, detail, \
      checkpoint_version, version, seq, op_id, op_digest, op_at) VALUES ";
-const TASK_AGAIN: &str = "ON DUPLICATE KEY UPDATE status = VALUES(status), pause_requested = VALUES(pause_requested), \
+/// Whoever begins again is overtaken no more.
+const TASK_AGAIN: &str = "status = VALUES(status), pause_requested = VALUES(pause_requested), \
      start_requested = VALUES(start_requested), owner_asked = VALUES(owner_asked), readiness = VALUES(readiness), \
-     control = VALUES(control), owner = VALUES(owner), fence = VALUES(fence), ready_at = VALUES(ready_at), \
-     started_at = VALUES(started_at), updated_at = VALUES(updated_at), ended_at = VALUES(ended_at), detail = VALUES(detail), \
-     checkpoint_version = VALUES(checkpoint_version), version = VALUES(version), seq = VALUES(seq), op_id = VALUES(op_id), \
+     control = VALUES(control), owner = VALUES(owner), overtaken = IF(VALUES(fence) > fence, 0, overtaken), fence = VALUES(fence), \
+     ready_at = VALUES(ready_at), started_at = VALUES(started_at), updated_at = VALUES(updated_at), ended_at = VALUES(ended_at), \
+     detail = VALUES(detail), checkpoint_version = VALUES(checkpoint_version), seq = VALUES(seq), op_id = VALUES(op_id), \
      op_digest = VALUES(op_digest), op_at = VALUES(op_at)";
 /// Of a task that stands where it stood.
-const BOUNDARY_COLUMNS: &str = "INSERT INTO task_state_projection (task_id, tenant_id, plan_id, position, status, fence, ready_at, \
-     created_at, updated_at, detail, checkpoint_version, version, seq, op_id, op_digest, op_at) VALUES ";
-const BOUNDARY_AGAIN: &str = "ON DUPLICATE KEY UPDATE updated_at = VALUES(updated_at), detail = VALUES(detail), \
-     checkpoint_version = VALUES(checkpoint_version), version = VALUES(version), seq = VALUES(seq), op_id = VALUES(op_id), \
-     op_digest = VALUES(op_digest), op_at = VALUES(op_at)";
+const BOUNDARY_COLUMNS: &str = "INSERT INTO task_state_projection (task_id, created_at, updated_at, detail, checkpoint_version, version, \
+     seq, op_id, op_digest, op_at) VALUES ";
+const BOUNDARY_AGAIN: &str = "updated_at = VALUES(updated_at), detail = VALUES(detail), \
+     checkpoint_version = VALUES(checkpoint_version), seq = VALUES(seq), op_id = VALUES(op_id), op_digest = VALUES(op_digest), \
+     op_at = VALUES(op_at)";
 /// A tenant that is there was locked before it was judged. One that is not may be made by two writers at once: then the names of
 /// the later one hold unless a task has started meanwhile.
 const TENANT_AGAIN: &str = "ON DUPLICATE KEY UPDATE fence = GREATEST(fence, VALUES(fence)), \
@@ -45,21 +47,72 @@ const CHECKPOINT_AGAIN: &str = "ON DUPLICATE KEY UPDATE version = VALUES(version
      executor_instance = VALUES(executor_instance), fence = VALUES(fence), checkpoint = VALUES(checkpoint)";
 const SPEC_AGAIN: &str = "ON DUPLICATE KEY UPDATE spec = VALUES(spec)";
 
+/// How the tasks that are written stand in the store.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stand {
+    /// They were locked and read: nobody else changes them.
+    Locked,
+    /// One version before what is written, as far as is known here. If one does not, what writes it fails, and all of the trip with
+    /// it. When they are written is `@at`.
+    Expected,
+}
+
+impl Stand {
+    /// What a task's row becomes that is there.
+    fn again(self, what: &str) -> String {
+        let version = match self {
+            Stand::Locked => "VALUES(version)",
+            // Beyond the largest number there is none: that is how a statement can fail.
+            Stand::Expected => {
+                "VALUES(version) + ~0 * IF(version + 1 = VALUES(version) AND created_at = VALUES(created_at) AND overtaken = 0, 0, 1)"
+            }
+        };
+        format!("ON DUPLICATE KEY UPDATE version = {version}, {what}")
+    }
+
+    /// Fails if one of `n` rows was not there. Of one that is made the server counts one, of one that is changed two.
+    fn check(self, script: &mut Script, n: usize) {
+        if self == Stand::Expected {
+            script.say(&format!("SET @there = ~0 + (ROW_COUNT() <> {})", 2 * n));
+        }
+    }
+
+    fn op_at(self, op: Option<&LastOp>) -> OpAt {
+        match self {
+            Stand::Locked => OpAt::Known(op.map(|op| op.at)),
+            Stand::Expected => OpAt::Now,
+        }
+    }
+}
+
+enum OpAt {
+    Known(Option<Ms>),
+    Now,
+}
+
+impl Literal for OpAt {
+    fn write(&self, out: &mut String) {
+        match self {
+            OpAt::Known(at) => at.write(out),
+            OpAt::Now => out.push_str("@at"),
+        }
+    }
+}
+
 /// The statements, in the order in which everybody locks; what everybody shares comes last. `before` is how some tasks stood.
-pub(super) fn script(world: &World, before: &Rows) -> Result<Script, PortError> {
-    let mut script = Script::default();
-    plans(world, &mut script)?;
-    tenants(world, &mut script);
-    tasks(world, before, &mut script)?;
-    events(world, &mut script)?;
+pub(super) fn script(script: &mut Script, world: &World, before: &Rows, stand: Stand) -> Result<(), PortError> {
+    plans(world, script)?;
+    tenants(world, script);
+    tasks(world, before, stand, script)?;
+    events(world, script)?;
     // Two batches with the same operations meet in one order.
     let mut new: Vec<_> = world.ops.iter().filter(|(_, op)| op.is_new).map(|(id, op)| (id, &op.row)).collect();
     new.sort_by_key(|(id, _)| *id);
-    add_ops(&mut script, &new);
+    add_ops(script, &new);
     if world.wakes {
-        wake::count(&mut script, Port::State);
+        wake::count(script, Port::State);
     }
-    Ok(script)
+    Ok(())
 }
 
 fn plans(world: &World, script: &mut Script) -> Result<(), PortError> {
@@ -107,20 +160,28 @@ fn tenants(world: &World, script: &mut Script) {
     script.rows(head, rows, TENANT_AGAIN);
 }
 
-fn tasks(world: &World, before: &Rows, script: &mut Script) -> Result<(), PortError> {
+fn tasks(world: &World, before: &Rows, stand: Stand, script: &mut Script) -> Result<(), PortError> {
     let changed = || world.tasks.values().filter(|entry| entry.changed);
-    let is_boundary = |row: &TaskRow| before.get(&row.task.id).is_some_and(|before| stays(before, row));
+    let is_boundary = |row: &TaskRow| before.get(&row.task.id).is_some_and(|before| stays(&before.row, row));
     let (mut new, mut moved, mut boundaries) = (Vec::new(), Vec::new(), Vec::new());
     for entry in changed() {
         match entry.is_new {
-            true => new.push(task(&entry.row)?),
-            false if is_boundary(&entry.row) => boundaries.push(boundary(&entry.row)?),
-            false => moved.push(task(&entry.row)?),
+            true => new.push(task(&entry.row, stand)?),
+            false if is_boundary(&entry.row) => boundaries.push(boundary(&entry.row, stand)?),
+            false => moved.push(task(&entry.row, stand)?),
         }
     }
     script.rows(TASK_COLUMNS, new, "");
-    script.rows(TASK_COLUMNS, moved, TASK_AGAIN);
-    script.rows(BOUNDARY_COLUMNS, boundaries, BOUNDARY_AGAIN);
+    for (columns, rows, again) in [(TASK_COLUMNS, moved, TASK_AGAIN), (BOUNDARY_COLUMNS, boundaries, BOUNDARY_AGAIN)] {
+        script.rows_then(columns, rows, &stand.again(again), |script, n| stand.check(script, n));
+    }
+    // Of one that nobody owns nobody writes without beginning again.
+    if !world.overtaken.is_empty() {
+        script.say(&format!(
+            "UPDATE task_state_projection FORCE INDEX (PRIMARY) SET overtaken = 1 WHERE task_id IN ({}) AND owner IS NOT NULL",
+            list(world.overtaken.iter().map(|task| task.as_str()))
+        ));
+    }
     let grown = world.plans.values().filter(|plan| plan.grew).map(|plan| plan.row.plan.id.as_str());
     for plan in grown.map(literal) {
         script.say(&format!(
@@ -156,7 +217,7 @@ fn tasks(world: &World, before: &Rows, script: &mut Script) -> Result<(), PortEr
     Ok(())
 }
 
-fn task(row: &TaskRow) -> Result<String, PortError> {
+fn task(row: &TaskRow, stand: Stand) -> Result<String, PortError> {
     let task = &row.task;
     let control = match row.control.is_empty() {
         true => None,
@@ -184,31 +245,25 @@ fn task(row: &TaskRow) -> Result<String, PortError> {
         row.checkpoint,
         row.version,
         row.seq,
-        row.op.as_ref().map(|op| op.id.to_string()),
+        row.op.as_ref().map(|op| op.id.as_str()),
         row.op.as_ref().map(|op| op.digest),
-        row.op.as_ref().map(|op| op.at),
+        stand.op_at(row.op.as_ref()),
     ])
 }
 
-fn boundary(row: &TaskRow) -> Result<String, PortError> {
+fn boundary(row: &TaskRow, stand: Stand) -> Result<String, PortError> {
     let task = &row.task;
     Ok(row![
         task.id.as_str(),
-        task.tenant.as_str(),
-        task.plan.as_str(),
-        task.position,
-        task.status.name(),
-        task.fence,
-        task.ready_at,
         task.created_at,
         task.updated_at,
         json(&task.detail())?,
         row.checkpoint,
         row.version,
         row.seq,
-        row.op.as_ref().map(|op| op.id.to_string()),
+        row.op.as_ref().map(|op| op.id.as_str()),
         row.op.as_ref().map(|op| op.digest),
-        row.op.as_ref().map(|op| op.at),
+        stand.op_at(row.op.as_ref()),
     ])
 }
 
@@ -229,20 +284,20 @@ fn events(world: &World, script: &mut Script) -> Result<(), PortError> {
         let (id, floor) = (entry.row.task.id.as_str(), entry.row.seq.saturating_sub(HISTORY_MAX as u64));
         old.extend((floor > 0).then(|| format!("(task_id = {} AND seq <= {floor})", literal(id))));
         for event in entry.events.iter().filter(|event| event.seq > floor) {
-            let Facts { tenant, by, reason, fact } = Facts::of(event)?;
-            let plan = event.plan.as_str();
-            rows.push(row![id, event.seq, event.at, plan, tenant, by, reason, event.fact.name(), fact]);
+            let Facts { by, reason, fact } = Facts::of(event)?;
+            rows.push(row![id, event.seq, event.at, by, reason, event.fact.name(), fact]);
         }
     }
     forget(script, "task_event", &old);
-    let head = "INSERT INTO task_event (task_id, seq, at, plan_id, tenant_id, `by`, reason, kind, fact) VALUES ";
+    let head = "INSERT INTO task_event (task_id, seq, at, `by`, reason, kind, fact) VALUES ";
     script.rows(head, rows, "");
     let (mut rows, mut old) = (Vec::new(), Vec::new());
     for entry in world.plans.values().filter(|entry| !entry.events.is_empty()) {
         let (id, floor) = (entry.row.plan.id.as_str(), entry.row.seq.saturating_sub(HISTORY_MAX as u64));
         old.extend((floor > 0).then(|| format!("(plan_id = {} AND seq <= {floor})", literal(id))));
         for event in entry.events.iter().filter(|event| event.seq > floor) {
-            let Facts { tenant, by, reason, fact } = Facts::of(event)?;
+            let Facts { by, reason, fact } = Facts::of(event)?;
+            let tenant = event.tenant.as_ref().map(|tenant| tenant.as_str());
             rows.push(row![id, event.seq, event.at, tenant, by, reason, event.fact.name(), fact]);
         }
     }
@@ -260,7 +315,6 @@ fn forget(script: &mut Script, table: &str, old: &[String]) {
 
 /// What events of plans and of tasks have in common.
 struct Facts {
-    tenant: Option<String>,
     by: Option<String>,
     reason: Option<String>,
     fact: String,
@@ -269,7 +323,6 @@ struct Facts {
 impl Facts {
     fn of(event: &Event) -> Result<Facts, PortError> {
         Ok(Facts {
-            tenant: event.tenant.as_ref().map(ToString::to_string),
             by: event.by.as_ref().map(ToString::to_string),
             reason: event.reason.as_ref().map(ToString::to_string),
             fact: json(&event.fact)?,

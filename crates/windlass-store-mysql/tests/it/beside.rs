@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mysql_async::Conn;
 use mysql_async::prelude::Queryable as _;
 use windlass_conformance::harness::Ports;
 use windlass_conformance::world::step::{self, Draft};
@@ -17,10 +18,14 @@ use windlass_store_mysql::{MySql, Options};
 use crate::server::{client, database};
 
 /// Longer than anything here takes: whoever waits for good is seen.
-const WATCHDOG: Duration = Duration::from_secs(8);
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(8);
 
-async fn rival(url: &str, me: &str) -> Rival {
-    let store = MySql::open(url, &Options::default()).await.unwrap();
+pub(crate) async fn rival(url: &str, me: &str) -> Rival {
+    rival_ahead(url, me, 0).await
+}
+
+pub(crate) async fn rival_ahead(url: &str, me: &str, ahead_ms: u64) -> Rival {
+    let store = MySql::open(url, &Options { ahead_ms, ..Options::default() }).await.unwrap();
     let rival = Rival { ports: Ports { state: Arc::new(store.clone()), locks: Arc::new(store) }, me: id(me) };
     rival.beat(60_000).await;
     rival
@@ -85,6 +90,22 @@ async fn rows_that_others_have_locked_are_not_waited_for() {
     assert_eq!(left, Some(13), "the other's, and the twelve that were acquired");
 }
 
+/// Removes every plan, with all that is kept of it.
+pub(crate) async fn forget(somebody: &mut Conn) {
+    for table in [
+        "plan_state_projection",
+        "task_state_projection",
+        "plan_event",
+        "task_event",
+        "plan_spec",
+        "task_spec",
+        "task_checkpoint",
+        "operation",
+    ] {
+        somebody.query_drop(format!("DELETE FROM {table}")).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_task_that_was_made_anew_under_an_old_name_is_another() {
     let database = database().await;
@@ -94,18 +115,7 @@ async fn a_task_that_was_made_anew_under_an_old_name_is_another() {
     let taken = one.ready(None, 1).await.remove(0).unwrap();
 
     // Long after, retention has removed the plan, and somebody has used its name again.
-    let mut somebody = client(&database.url).await;
-    for table in [
-        "plan_state_projection",
-        "task_state_projection",
-        "plan_event",
-        "task_event",
-        "plan_spec",
-        "task_spec",
-        "operation",
-    ] {
-        somebody.query_drop(format!("DELETE FROM {table}")).await.unwrap();
-    }
+    forget(&mut client(&database.url).await).await;
     two.run(&draft.clone().born(Ms::new(taken.task.created_at.get() + 1))).await;
     let again = two.ready(None, 1).await.remove(0).unwrap();
     assert_eq!((again.task.id.clone(), again.version), (taken.task.id.clone(), taken.version));

@@ -7,6 +7,7 @@ mod conformance;
 mod errors;
 mod feed;
 mod layout;
+mod onward;
 mod outage;
 mod schema;
 mod server;

@@ -1,10 +1,11 @@
 //! A process trusts what it knows of its tasks only as long as nobody else has written them.
 
+use windlass_conformance::world::overtaken::Overtaken;
 use windlass_conformance::world::step::{self, Draft};
 use windlass_conformance::world::{Attempt, Rival, id};
 use windlass_core::event::Fact;
 use windlass_core::port::Refusal;
-use windlass_core::port::state::{Key, Step};
+use windlass_core::port::state::Key;
 use windlass_core::task::status::TaskStatus;
 use windlass_core::task::{Cause, Control, Request};
 use windlass_store_redis::{Options, Redis};
@@ -192,33 +193,12 @@ fn what_another_process_asks_is_heard_at_the_next_boundary() {
     });
 }
 
-/// Who is about to be overtaken, what it writes then, and the step that overtakes it.
-struct Overtaken {
-    attempt: Attempt,
-    late: Step,
-    begins: Step,
-}
-
-async fn overtaken(one: &Rival, [first, second]: [&str; 2]) -> Overtaken {
-    let (first, second) = (Draft::new(first, &["acme"]).stages(6), Draft::new(second, &["acme"]));
-    one.run(&first).await;
-    one.run(&second).await;
-    let attempt = one.begin(&first.task(0)).await;
-    one.stage(&attempt).await;
-    let late = one.boundary(&attempt).await;
-    one.release(&attempt.held()).await.unwrap();
-    let row = one.take(&second.task(0)).await.unwrap();
-    let fence = one.acquire("acme", row.task.id.as_str(), 30_000).await.unwrap().fence;
-    let next = Attempt { task: row.task.id.clone(), fence, ..attempt.clone() };
-    Overtaken { late, begins: step::begins("overtakes", &row, &next), attempt }
-}
-
 #[test]
 fn who_is_overtaken_the_long_way_writes_no_more() {
     windlass_conformance::harness::block_on(async {
         let two = Two::open().await;
         let one = &two.one;
-        let Overtaken { attempt, late, begins } = overtaken(one, ["past-1", "past-2"]).await;
+        let Overtaken { attempt, late, begins } = Overtaken::by(one, ["past-1", "past-2"]).await;
         let fence = begins.tasks[0].task.fence;
         // A process that knows nothing of the task.
         let stranger = Rival { me: one.me.clone(), ..two.other.clone() };
@@ -261,7 +241,7 @@ fn who_is_overtaken_in_the_same_call_writes_no_more() {
     runtime.block_on(async {
         let two = Two::open().await;
         let one = &two.one;
-        let Overtaken { attempt, late, begins } = overtaken(one, ["over-1", "over-2"]).await;
+        let Overtaken { attempt, late, begins } = Overtaken::by(one, ["over-1", "over-2"]).await;
         let fence = begins.tasks[0].task.fence;
         let (begun, late) = tokio::join!(one.commit(&begins), one.commit(&late));
         begun.unwrap();
