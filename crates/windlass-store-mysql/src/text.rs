@@ -178,14 +178,21 @@ impl Script {
     }
 
     fn add(&mut self, sql: &str, asks: bool) {
-        match self.trips.last_mut() {
-            Some(trip) if trip.sql.len() + sql.len() <= TRIP_BYTES => {
-                trip.sql.push_str(";\n");
-                trip.sql.push_str(sql);
-                trip.asks.push(asks);
-            }
-            _ => self.trips.push(Trip { sql: sql.to_owned(), asks: vec![asks] }),
+        self.begun(sql.len(), asks).push_str(sql);
+    }
+
+    /// Where a statement of about so many bytes is to be written.
+    fn begun(&mut self, bytes: usize, asks: bool) -> &mut String {
+        if self.trips.last().is_none_or(|trip| trip.sql.len() + bytes > TRIP_BYTES) {
+            self.trips.push(Trip::default());
         }
+        let last = self.trips.len() - 1;
+        let trip = &mut self.trips[last];
+        if !trip.asks.is_empty() {
+            trip.sql.push_str(";\n");
+        }
+        trip.asks.push(asks);
+        &mut trip.sql
     }
 
     /// `head row, row … tail`, in as many statements as the rows need; none without rows.
@@ -201,19 +208,19 @@ impl Script {
         tail: &str,
         then: impl Fn(&mut Script, usize),
     ) {
-        let (mut sql, mut n) = (String::new(), 0);
-        for row in rows {
-            if !sql.is_empty() && sql.len() + row.len() > STATEMENT_BYTES {
-                self.say(&format!("{sql} {tail}"));
-                then(self, std::mem::take(&mut n));
-                sql.clear();
+        let mut rows = rows.into_iter().peekable();
+        while let Some(first) = rows.next() {
+            let sql = self.begun(head.len() + first.len(), false);
+            let (began, mut n) = (sql.len(), 1);
+            sql.push_str(head);
+            sql.push_str(&first);
+            while let Some(row) = rows.next_if(|row| sql.len() - began + row.len() <= STATEMENT_BYTES) {
+                sql.push(',');
+                sql.push_str(&row);
+                n += 1;
             }
-            sql.push_str(if sql.is_empty() { head } else { "," });
-            sql.push_str(&row);
-            n += 1;
-        }
-        if !sql.is_empty() {
-            self.say(&format!("{sql} {tail}"));
+            sql.push(' ');
+            sql.push_str(tail);
             then(self, n);
         }
     }

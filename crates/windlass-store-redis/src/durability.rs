@@ -120,6 +120,16 @@ fn version(info: &str) -> String {
     line("valkey_version:").or_else(|| line("redis_version:")).unwrap_or_else(|| "unknown".to_owned())
 }
 
+/// Whether the server rewrites its file or writes a snapshot just now, or is about to: a child of it that takes a processor.
+pub(crate) async fn is_rewriting(link: &Link) -> Result<bool, PortError> {
+    Ok(has_child(&text(link.ask(redis::cmd("INFO").arg("persistence")).await?)?))
+}
+
+fn has_child(info: &str) -> bool {
+    let signs = ["aof_rewrite_in_progress:1", "aof_rewrite_scheduled:1", "rdb_bgsave_in_progress:1"];
+    info.lines().any(|line| signs.contains(&line.trim()))
+}
+
 fn settings(said: Value) -> Result<HashMap<String, String>, PortError> {
     if let Value::Map(pairs) = said {
         return pairs.into_iter().map(|(name, value)| Ok((text(name)?, text(value)?))).collect();
@@ -155,6 +165,16 @@ mod tests {
     fn valkey_is_known_by_its_own_version() {
         assert_eq!(version("# Server\r\nredis_version:7.2.4\r\nvalkey_version:8.1.0\r\n"), "8.1.0");
         assert_eq!(version("redis_version:6.2.0\r\n"), "6.2.0");
+    }
+
+    #[test]
+    fn a_server_that_rewrites_its_file_says_so() {
+        let quiet =
+            "# Persistence\r\nrdb_bgsave_in_progress:0\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\n";
+        assert!(!has_child(quiet));
+        for sign in ["rdb_bgsave_in_progress", "aof_rewrite_in_progress", "aof_rewrite_scheduled"] {
+            assert!(has_child(&quiet.replace(&format!("{sign}:0"), &format!("{sign}:1"))), "{sign}");
+        }
     }
 
     #[test]

@@ -120,6 +120,11 @@ impl Redis {
         &self.inner.durability
     }
 
+    /// Whether the server rewrites its append-only file or writes a snapshot just now, which takes a processor of its machine.
+    pub async fn is_rewriting(&self) -> Result<bool, PortError> {
+        durability::is_rewriting(&self.inner.link).await
+    }
+
     /// Lets go of every connection. Calls in flight end without an answer; later ones connect again.
     pub async fn close(&self) {
         if let Some(listener) = self.inner.listener.get() {

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use windlass_core::port::Batches;
 use windlass_core::port::job::Jobs;
 use windlass_core::port::lock::Locks;
 use windlass_core::port::state::State;
 use windlass_core::port::trigger::Triggers;
+use windlass_core::port::{Batches, PortError};
 use windlass_store_embedded::Embedded;
 use windlass_store_mysql::MySql;
 use windlass_store_postgres::Postgres;
@@ -210,6 +210,26 @@ pub(crate) async fn redis(url: &str, settings: &Settings) -> Result<Redis, windl
         ..Default::default()
     };
     Redis::open(url, &options).await
+}
+
+/// A server that works for itself now and then, beside what it is asked.
+pub(crate) struct Restless(Option<Redis>);
+
+impl Restless {
+    pub(crate) async fn of(url: &StoreUrl, settings: &Settings) -> Result<Restless, OpenError> {
+        Ok(Restless(match url {
+            StoreUrl::Redis(Secret(url)) => Some(redis(url, settings).await?),
+            StoreUrl::Memory | StoreUrl::Embedded(_) | StoreUrl::Postgres(_) | StoreUrl::MySql(_) => None,
+        }))
+    }
+
+    /// Whether it does just now: Redis rewrites its file when that has doubled.
+    pub(crate) async fn is_busy(&self) -> Result<bool, PortError> {
+        match &self.0 {
+            Some(redis) => redis.is_rewriting().await,
+            None => Ok(false),
+        }
+    }
 }
 
 /// Looks at a store, as far as that changes nothing in it.

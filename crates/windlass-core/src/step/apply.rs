@@ -1,7 +1,5 @@
 //! Writing a judged step into the world. It cannot fail, so that a step is whole or not at all.
 
-use std::collections::HashSet;
-
 use crate::event::Event;
 use crate::id::{PlanId, TaskId};
 use crate::port::state::{CheckpointPut, LastOp, OpRow, PlanPut, PlanRow, Step, Stepped, TaskPut, TaskRow, Writer};
@@ -111,11 +109,15 @@ impl World {
 
     /// Every row that the step touched is one version further, however often it was touched.
     fn count(&mut self, step: &Step) {
-        let mut plans: HashSet<&PlanId> = step.plan.iter().map(|put| &put.plan.id).collect();
+        let mut plans: Vec<&PlanId> = step.plan.iter().map(|put| &put.plan.id).collect();
         plans.extend(step.events.iter().filter(|event| event.task.is_none()).map(|event| &event.plan));
-        let mut tasks: HashSet<&TaskId> = step.tasks.iter().map(|put| &put.task.id).collect();
+        plans.sort_unstable();
+        plans.dedup();
+        let mut tasks: Vec<&TaskId> = step.tasks.iter().map(|put| &put.task.id).collect();
         tasks.extend(step.ask.iter().map(|ask| &ask.task));
         tasks.extend(step.events.iter().filter_map(|event| event.task.as_ref()));
+        tasks.sort_unstable();
+        tasks.dedup();
         for id in plans {
             if let Some(entry) = self.plans.get_mut(id) {
                 entry.row.version += 1;

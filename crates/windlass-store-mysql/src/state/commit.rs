@@ -57,16 +57,14 @@ impl Work for Steps {
 
     async fn run(inner: &Arc<Inner>, batch: &[Steps]) -> Result<Vec<Self::Answer>, PortError> {
         let steps: Vec<&Step> = batch.iter().flat_map(|steps| &steps.0).collect();
-        let mut needs = Needs::of(steps.iter().copied());
-        needs.guess(&steps);
-        let mut races = 0;
+        let (mut needs, mut races) = (None, 0);
         let mut answers = loop {
             let mut tx = inner.pool.lend().await?;
             // Whoever met somebody looks what has become of it.
-            let expected = if races == 0 { Expected::of(&inner.known, &steps, &needs) } else { None };
+            let expected = if races == 0 { Expected::of(&inner.known, &steps) } else { None };
             let done = match expected {
                 Some(expected) => expected.write(&mut tx, inner).await,
-                None => attempt(&mut tx, inner, &steps, &mut needs).await,
+                None => attempt(&mut tx, inner, &steps, needs.get_or_insert_with(|| needs_of(&steps))).await,
             };
             if let Some(done) = tx.settle(done, &mut races).await {
                 break done?.into_iter();
@@ -76,13 +74,19 @@ impl Work for Steps {
     }
 }
 
+fn needs_of(steps: &[&Step]) -> Needs {
+    let mut needs = Needs::of(steps.iter().copied());
+    needs.guess(steps);
+    needs
+}
+
 async fn attempt(
     tx: &mut Lent<'_>,
     inner: &Inner,
     steps: &[&Step],
     needs: &mut Needs,
 ) -> Result<Vec<Result<Stepped, Refusal>>, Failure> {
-    let mut known = inner.known.of(&needs.tasks);
+    let mut known = inner.known.of(needs.tasks.iter().map(String::as_str));
     let mut world = read(tx, inner, needs, &mut known).await?;
     if needs.widen(&world) {
         return Err(Failure::Again("a task is of another plan or tenant than was said".to_owned()));

@@ -1,7 +1,7 @@
 //! Tasks that instances of this process run, as they were left here. Every write of a row raises its version, and a task that is made
 //! anew under an old name is created later: a row that has the same of both is as it is known, and need not be read again.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use windlass_core::id::TaskId;
@@ -36,11 +36,11 @@ impl Known {
     }
 
     /// Those of them that are known.
-    pub(super) fn of(&self, tasks: &BTreeSet<String>) -> Rows {
+    pub(super) fn of<'t>(&self, tasks: impl IntoIterator<Item = &'t str>) -> Rows {
         let rows = self.rows();
         tasks
-            .iter()
-            .filter_map(|task| rows.get_key_value(task.as_str()))
+            .into_iter()
+            .filter_map(|task| rows.get_key_value(task))
             .map(|(id, row)| (id.clone(), Arc::clone(row)))
             .collect()
     }

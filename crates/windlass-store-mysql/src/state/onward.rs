@@ -3,9 +3,10 @@
 //! version, so that nobody has asked for anything and nobody else owns it; and whoever begins with a higher fence marks the task
 //! that it overtakes, so that the fence still is its tenant's highest.
 
+use windlass_core::fence::Fence;
 use windlass_core::port::Refusal;
-use windlass_core::port::state::{Step, Stepped, TenantRow, Writer};
-use windlass_core::step::{Needs, TaskEntry, TenantEntry, World};
+use windlass_core::port::state::{Step, Stepped, TaskPut, TenantRow, Writer};
+use windlass_core::step::{TaskEntry, TenantEntry, World};
 use windlass_core::time::Ms;
 
 use super::commit::note;
@@ -16,6 +17,13 @@ use crate::error::Failure;
 use crate::pool::Lent;
 use crate::text::Script;
 
+/// The one task that a step of its owner is about, and the fence, if it is about nothing else.
+fn put(step: &Step) -> Option<(&TaskPut, Fence)> {
+    let Step { by: Writer::Owner { fence, .. }, plan: None, ask: None, tasks, events, .. } = step else { return None };
+    let [put] = &tasks[..] else { return None };
+    events.iter().all(|event| event.task.as_ref() == Some(&put.task.id)).then_some((put, *fence))
+}
+
 /// What steps come to if everything is as it is known.
 pub(super) struct Expected {
     world: World,
@@ -25,20 +33,16 @@ pub(super) struct Expected {
 
 impl Expected {
     /// `None` if what is stored decides.
-    pub(super) fn of(known: &Known, steps: &[&Step], needs: &Needs) -> Option<Expected> {
-        let is_tasks_alone = needs.plans.is_empty() && needs.ops.is_empty() && !needs.leases;
-        if !is_tasks_alone || needs.tasks.len() != steps.len() {
-            return None;
-        }
-        let known = known.of(&needs.tasks);
+    pub(super) fn of(known: &Known, steps: &[&Step]) -> Option<Expected> {
+        let puts: Vec<_> = steps.iter().map(|step| put(step)).collect::<Option<_>>()?;
+        let known = known.of(puts.iter().map(|(put, _)| put.task.id.as_str()));
         let mut world = World::default();
-        for step in steps {
-            let (Writer::Owner { fence, .. }, [put]) = (&step.by, &step.tasks[..]) else { return None };
+        for (put, fence) in puts {
             let Left { row, leads } = &**known.get(&put.task.id)?;
-            let tenant = TenantRow { fence: *fence, latest: None, started: Some(put.task.id.clone()) };
+            let tenant = TenantRow { fence, latest: None, started: Some(put.task.id.clone()) };
             let tenant = world.tenants.insert(row.task.tenant.clone(), TenantEntry { row: tenant, changed: false });
             // Whoever begins does not lead yet, and of two tasks of one tenant only one does.
-            if !leads || row.task.fence != *fence || put.task.fence != *fence || tenant.is_some() {
+            if !leads || row.task.fence != fence || put.task.fence != fence || tenant.is_some() {
                 return None;
             }
             world.tasks.insert(put.task.id.clone(), TaskEntry::stored(row.clone()));

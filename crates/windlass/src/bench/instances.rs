@@ -2,13 +2,13 @@
 
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::open::StoreUrl;
+use crate::open::{Restless, StoreUrl};
 use crate::settings::Settings;
 
 /// What to measure, and with what.
@@ -123,6 +123,20 @@ impl Other {
         anyhow::ensure!(ended.success(), "another instance ended with {ended}");
         Ok(())
     }
+}
+
+/// Looks at a server that works for itself.
+const LOOK: Duration = Duration::from_millis(10);
+/// A server that does so all the time is measured as it is.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until the server does nothing for itself: a round that begins beside that is not to be compared with one that does not.
+pub(super) async fn until_rests(server: &Restless) -> anyhow::Result<()> {
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE && server.is_busy().await? {
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(())
 }
 
 /// Turns of one instance and of several: those of several stand between two of one each, some rounds in every turn.

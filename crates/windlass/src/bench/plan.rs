@@ -254,6 +254,10 @@ impl Bench<'_> {
 
     /// Plans of ten tasks of ten stages, started at once: from there to the end of the last.
     async fn round(&self, windlass: &Windlass, name: &str, plans: u32) -> anyhow::Result<Round> {
+        self.started(windlass, &self.created(windlass, name, plans).await?).await
+    }
+
+    async fn created(&self, windlass: &Windlass, name: &str, plans: u32) -> anyhow::Result<Vec<PlanId>> {
         let files = (0..plans)
             .map(|n| self.plan_file(&format!("{name}-{n}"), 10, 10, "handler: nothing", 10))
             .collect::<anyhow::Result<Vec<_>>>()?;
@@ -261,17 +265,21 @@ impl Bench<'_> {
         for file in &files {
             plans.push(windlass.create(file, false, &caller()?).await?.plan);
         }
+        Ok(plans)
+    }
+
+    async fn started(&self, windlass: &Windlass, plans: &[PlanId]) -> anyhow::Result<Round> {
         let calls = windlass.counts().calls.load(Ordering::Relaxed);
         let began = Instant::now();
         let mut starts = tokio::task::JoinSet::new();
-        for plan in plans.clone() {
-            let (windlass, caller) = (windlass.clone(), caller()?);
+        for plan in plans {
+            let (windlass, plan, caller) = (windlass.clone(), plan.clone(), caller()?);
             starts.spawn(async move { windlass.plan(&plan, Verb::Start, &caller).await });
         }
         while let Some(started) = starts.join_next().await {
             started??;
         }
-        until_ended(windlass, &plans).await?;
+        until_ended(windlass, plans).await?;
         let took = began.elapsed();
         Ok(Round { took, calls: windlass.counts().calls.load(Ordering::Relaxed) - calls })
     }

@@ -10,10 +10,10 @@ use windlass_core::port::job::Jobs;
 use windlass_engine::job::Queues;
 
 use super::{Bench, burn, work};
-use crate::bench::instances::{Other, Part, REST, Turns};
+use crate::bench::instances::{Other, Part, REST, Turns, until_rests};
 use crate::bench::meter::Meter;
 use crate::bench::{Row, Timer};
-use crate::open::{StoreUrl, open};
+use crate::open::{Restless, StoreUrl, open};
 use crate::settings::Settings;
 
 /// Handlers at once, of each.
@@ -78,18 +78,20 @@ impl Bench<'_> {
     /// turn.
     pub(super) async fn several(&self) -> anyhow::Result<Row> {
         let jobs = self.start("several").await?;
+        let server = Restless::of(self.url, self.settings).await?;
         let mut others = Other::start_rest(Part::Jobs, self.url, self.config, self.instances).await?;
-        let mut turns = Turns { one: vec![vec![self.burn_by(&jobs, &mut []).await?.took]], several: Vec::new() };
+        let mut turns =
+            Turns { one: vec![vec![self.burn_by(&jobs, &server, &mut []).await?.took]], several: Vec::new() };
         let (mut timer, mut shares) = (Timer::new()?, vec![0; self.instances as usize]);
         for _ in 0..TURNS {
-            let burnt = self.burn_by(&jobs, &mut others).await?;
+            let burnt = self.burn_by(&jobs, &server, &mut others).await?;
             turns.several.push(vec![burnt.took]);
             timer.merge(&burnt.timer)?;
             shares.iter_mut().zip(burnt.shares).for_each(|(sum, part)| *sum += part);
             for other in &mut others {
                 other.ask(REST).await?;
             }
-            turns.one.push(vec![self.burn_by(&jobs, &mut []).await?.took]);
+            turns.one.push(vec![self.burn_by(&jobs, &server, &mut []).await?.took]);
         }
         for other in others {
             other.stop().await?;
@@ -101,10 +103,11 @@ impl Bench<'_> {
     }
 
     /// Jobs that are there are done by this instance and the others.
-    async fn burn_by(&self, jobs: &Arc<dyn Jobs>, others: &mut [Other]) -> anyhow::Result<Burnt> {
+    async fn burn_by(&self, jobs: &Arc<dyn Jobs>, server: &Restless, others: &mut [Other]) -> anyhow::Result<Burnt> {
         // What an earlier run left is not this one's.
         let queue: QueueName = format!("several-{:016x}", work::seed()).parse()?;
         work::fill(jobs, &queue, None, self.scale.shared).await?;
+        until_rests(server).await?;
         let began = Instant::now();
         for other in others.iter_mut() {
             other.ask(queue.as_str()).await?;

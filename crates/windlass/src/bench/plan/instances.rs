@@ -8,9 +8,9 @@ use anyhow::Context as _;
 
 use super::{Bench, Gaps, StoreUrl, start_on};
 use crate::Windlass;
-use crate::bench::instances::{Other, Part, REST, Turns, WORK, name};
+use crate::bench::instances::{Other, Part, REST, Turns, WORK, name, until_rests};
 use crate::bench::{Row, Timer};
-use crate::open::open;
+use crate::open::{Restless, open};
 use crate::settings::Settings;
 
 /// How long the others have for their first stage: a new instance takes nothing of a conductor that it has not heard
@@ -54,10 +54,11 @@ impl Bench<'_> {
     pub(super) async fn several(&self) -> anyhow::Result<Row> {
         let gaps = Arc::new(Gaps::default());
         let windlass = self.start("several", self.options(), &gaps).await?;
+        let server = Restless::of(self.url, self.settings).await?;
         let mut others = Other::start_rest(Part::Plan, self.url, self.config, self.instances).await?;
         let (mut turns, mut timer) = (Turns::default(), Timer::new()?);
         let mut shares = vec![0; self.instances as usize];
-        turns.one.push(self.turn(&windlass, "one").await?);
+        turns.one.push(self.turn(&windlass, &server, "one").await?);
         // What is small may be one's before another has heard of it: then there is nothing to compare yet.
         let is_one_s = |shares: &[u64]| shares.iter().filter(|stages| **stages > 0).count() < 2;
         while turns.several.len() < 2 * self.scale.rounds as usize || is_one_s(&shares) {
@@ -65,14 +66,14 @@ impl Bench<'_> {
             let turn = turns.several.len();
             let before = self.until_all_work(&windlass, &mut others, turn).await?;
             gaps.forget();
-            turns.several.push(self.turn(&windlass, &format!("several-{turn}")).await?);
+            turns.several.push(self.turn(&windlass, &server, &format!("several-{turn}")).await?);
             gaps.record(&mut timer);
             let after = done(&windlass, &mut others).await?;
             shares.iter_mut().zip(after).zip(before).for_each(|((sum, after), before)| *sum += after - before);
             for other in &mut others {
                 other.ask(REST).await?;
             }
-            turns.one.push(self.turn(&windlass, &format!("one-{turn}")).await?);
+            turns.one.push(self.turn(&windlass, &server, &format!("one-{turn}")).await?);
         }
         for other in others {
             other.stop().await?;
@@ -89,10 +90,12 @@ impl Bench<'_> {
         3 * self.scale.plans
     }
 
-    async fn turn(&self, windlass: &Windlass, name: &str) -> anyhow::Result<Vec<Duration>> {
+    async fn turn(&self, windlass: &Windlass, server: &Restless, name: &str) -> anyhow::Result<Vec<Duration>> {
         let mut took = Vec::new();
         for round in 0..self.scale.rounds.div_ceil(2) {
-            took.push(self.round(windlass, &format!("{name}-{round}"), self.plans_of_several()).await?.took);
+            let plans = self.created(windlass, &format!("{name}-{round}"), self.plans_of_several()).await?;
+            until_rests(server).await?;
+            took.push(self.started(windlass, &plans).await?.took);
         }
         Ok(took)
     }
