@@ -276,10 +276,10 @@ fn next(queue: &mut mpsc::Receiver<Work>) -> Option<Work> {
     queue.blocking_recv()
 }
 
-/// Whether the thread that asks may block for a moment without stopping everything else.
+/// Whether the thread that asks may block for a moment without stopping everything else: a runtime with threads may have one alone,
+/// as on a machine with one processor.
 fn has_other_threads() -> bool {
-    let flavor = tokio::runtime::Handle::try_current().map(|runtime| runtime.runtime_flavor());
-    matches!(flavor, Ok(tokio::runtime::RuntimeFlavor::MultiThread))
+    tokio::runtime::Handle::try_current().is_ok_and(|runtime| runtime.metrics().num_workers() > 1)
 }
 
 /// What the writer's thread does.

@@ -58,6 +58,12 @@ async fn on_a_runtime_with_one_thread_nobody_blocks_it() {
     assert_eq!(writers().await, ["windlass-writer"; 3]);
 }
 
+/// What a machine with one processor has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn on_a_runtime_with_one_worker_nobody_blocks_it() {
+    assert_eq!(tokio::spawn(writers()).await.unwrap(), ["windlass-writer"; 3]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_of_its_own_that_fails_stops_the_store_too() {
     for fail in [Fail::Commit, Fail::AfterCommit, Fail::Panic, Fail::Mark] {
