@@ -181,7 +181,7 @@ impl Script {
         self.begun(sql.len(), asks).push_str(sql);
     }
 
-    /// Where a statement of about so many bytes is to be written.
+    /// Where a statement of so many bytes at most is to be written.
     fn begun(&mut self, bytes: usize, asks: bool) -> &mut String {
         if self.trips.last().is_none_or(|trip| trip.sql.len() + bytes > TRIP_BYTES) {
             self.trips.push(Trip::default());
@@ -210,7 +210,8 @@ impl Script {
     ) {
         let mut rows = rows.into_iter().peekable();
         while let Some(first) = rows.next() {
-            let sql = self.begun(head.len() + first.len(), false);
+            // How many follow is not known yet.
+            let sql = self.begun((head.len() + first.len()).max(STATEMENT_BYTES), false);
             let (began, mut n) = (sql.len(), 1);
             sql.push_str(head);
             sql.push_str(&first);
