@@ -21,8 +21,8 @@ use windlass_core::port::state::{Beat, Filter, Key, Row, State, Step, Stepped, T
 use windlass_core::port::{Cursor, Each, Mark, Page, PortError};
 use windlass_core::time::Ms;
 
+use crate::MySql;
 use crate::wake::Port;
-use crate::{MySql, line};
 
 #[async_trait]
 impl State for MySql {
@@ -37,7 +37,7 @@ impl State for MySql {
 
     async fn commit(&self, steps: &[Step]) -> Each<Stepped> {
         check_batch(steps.len())?;
-        line::carry(&self.inner, commit::Steps(steps.to_vec())).await
+        commit::commit(&self.inner, steps).await
     }
 
     async fn take(&self, take: &Take) -> Each<TaskRow> {

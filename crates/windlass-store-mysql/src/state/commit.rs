@@ -1,5 +1,5 @@
 //! Commits: what concurrent callers want is locked and read in one trip, judged here by the core's rules, and written with its
-//! COMMIT in a second one. What goes on from where this process left it is not read first (`onward`).
+//! COMMIT in a second one. What goes on from where this process left it is not read first (`onward`), and so has a line of its own.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use windlass_core::time::Ms;
 use super::known::{self, Left, Rows};
 use super::onward::Expected;
 use super::write::Stand;
-use super::{row, write};
+use super::{onward, row, write};
 use crate::Inner;
 use crate::cell::{Answers, Cells};
 use crate::error::Failure;
-use crate::line::{Line, Work};
+use crate::line::{self, Line, Work};
 use crate::pool::Lent;
 use crate::text::{Script, list};
 
@@ -31,11 +31,24 @@ const UNDER_WAY_MAX: usize = 2;
 /// Steps under way at a time.
 pub(super) const STEPS_AT_ONCE: usize = STEPS_MAX * UNDER_WAY_MAX;
 
+type Answer = Result<Stepped, Refusal>;
+
 /// The steps of one caller, in order.
-pub(crate) struct Steps(pub(super) Vec<Step>);
+pub(crate) struct Steps(Vec<Step>);
+
+/// The step of a caller whose attempt goes on.
+pub(crate) struct Onward(Step);
+
+/// Takes the steps of one caller, together with those of others.
+pub(super) async fn commit(inner: &Arc<Inner>, steps: &[Step]) -> Result<Vec<Answer>, PortError> {
+    match steps {
+        [one] if onward::goes_on(one) => Ok(vec![line::carry(inner, Onward(one.clone())).await?]),
+        steps => line::carry(inner, Steps(steps.to_vec())).await,
+    }
+}
 
 impl Work for Steps {
-    type Answer = Vec<Result<Stepped, Refusal>>;
+    type Answer = Vec<Answer>;
     type Batch = usize;
     const UNDER_WAY_MAX: usize = UNDER_WAY_MAX;
     // Of several instances on one server many small ones are slower than few that are full.
@@ -45,9 +58,8 @@ impl Work for Steps {
         &inner.steps
     }
 
-    /// Whoever gives its task up has waited before, when it learned that it is to; and others wait for its slot.
     fn is_urgent(&self) -> bool {
-        self.0.len() == 1 && self.0.iter().flat_map(|step| &step.tasks).any(|put| put.task.owner.is_none())
+        matches!(&self.0[..], [one] if gives_up(one))
     }
 
     fn join(&self, batch: &mut usize) -> bool {
@@ -57,20 +69,53 @@ impl Work for Steps {
 
     async fn run(inner: &Arc<Inner>, batch: &[Steps]) -> Result<Vec<Self::Answer>, PortError> {
         let steps: Vec<&Step> = batch.iter().flat_map(|steps| &steps.0).collect();
-        let (mut needs, mut races) = (None, 0);
-        let mut answers = loop {
-            let mut tx = inner.pool.lend().await?;
-            // Whoever met somebody looks what has become of it.
-            let expected = if races == 0 { Expected::of(&inner.known, &steps) } else { None };
-            let done = match expected {
-                Some(expected) => expected.write(&mut tx, inner).await,
-                None => attempt(&mut tx, inner, &steps, needs.get_or_insert_with(|| needs_of(&steps))).await,
-            };
-            if let Some(done) = tx.settle(done, &mut races).await {
-                break done?.into_iter();
-            }
-        };
+        let mut answers = run(inner, &steps, false).await?.into_iter();
         Ok(batch.iter().map(|steps| answers.by_ref().take(steps.0.len()).collect()).collect())
+    }
+}
+
+impl Work for Onward {
+    type Answer = Answer;
+    type Batch = usize;
+    const UNDER_WAY_MAX: usize = UNDER_WAY_MAX;
+    const BESIDE_MIN: usize = STEPS_MAX;
+
+    fn line(inner: &Inner) -> &Line<Onward> {
+        &inner.onward
+    }
+
+    fn is_urgent(&self) -> bool {
+        gives_up(&self.0)
+    }
+
+    fn join(&self, batch: &mut usize) -> bool {
+        *batch += 1;
+        *batch <= STEPS_MAX
+    }
+
+    async fn run(inner: &Arc<Inner>, batch: &[Onward]) -> Result<Vec<Answer>, PortError> {
+        run(inner, &batch.iter().map(|step| &step.0).collect::<Vec<_>>(), true).await
+    }
+}
+
+/// Whoever gives its task up has waited before, when it learned that it is to; and others wait for its slot.
+fn gives_up(step: &Step) -> bool {
+    step.tasks.iter().any(|put| put.task.owner.is_none())
+}
+
+async fn run(inner: &Arc<Inner>, steps: &[&Step], go_on: bool) -> Result<Vec<Answer>, PortError> {
+    let (mut needs, mut races) = (None, 0);
+    loop {
+        let mut tx = inner.pool.lend().await?;
+        // Whoever met somebody looks what has become of it.
+        let expected = if go_on && races == 0 { Expected::of(&inner.known, steps) } else { None };
+        let done = match expected {
+            Some(expected) => expected.write(&mut tx, inner).await,
+            None => attempt(&mut tx, inner, steps, needs.get_or_insert_with(|| needs_of(steps))).await,
+        };
+        if let Some(done) = tx.settle(done, &mut races).await {
+            return done;
+        }
     }
 }
 
@@ -80,12 +125,7 @@ fn needs_of(steps: &[&Step]) -> Needs {
     needs
 }
 
-async fn attempt(
-    tx: &mut Lent<'_>,
-    inner: &Inner,
-    steps: &[&Step],
-    needs: &mut Needs,
-) -> Result<Vec<Result<Stepped, Refusal>>, Failure> {
+async fn attempt(tx: &mut Lent<'_>, inner: &Inner, steps: &[&Step], needs: &mut Needs) -> Result<Vec<Answer>, Failure> {
     let mut known = inner.known.of(needs.tasks.iter().map(String::as_str));
     let mut world = read(tx, inner, needs, &mut known).await?;
     if needs.widen(&world) {

@@ -17,6 +17,11 @@ use crate::error::Failure;
 use crate::pool::Lent;
 use crate::text::Script;
 
+/// Whether the attempt that writes this has begun before, and writes nothing but its task: then it may be as it is known.
+pub(super) fn goes_on(step: &Step) -> bool {
+    put(step).is_some_and(|(put, _)| put.from.iter().all(|from| from.is_running()))
+}
+
 /// The one task that a step of its owner is about, and the fence, if it is about nothing else.
 fn put(step: &Step) -> Option<(&TaskPut, Fence)> {
     let Step { by: Writer::Owner { fence, .. }, plan: None, ask: None, tasks, events, .. } = step else { return None };
