@@ -35,17 +35,18 @@ local function put_checkpoint(at, task, fence)
   end
 end
 
--- Whether the row is as it was left. A task that was begun has its tenant's fence until another begins, and says so then.
+-- Whether the row is as it was left. A task that was begun has its tenant's fence until another begins, which marks the
+-- operation then.
 local function may_go_on(at, key)
-  local r = call('HMGET', key, 'version', 'op', 'control', 'overtaken')
-  return r[1] == argv[at + 5] and r[2] == argv[at + 6] and r[3] == argv[at + 7] and not r[4]
+  local r = call('HMGET', key, 'version', 'op', 'control')
+  return r[1] == argv[at + 5] and r[2] == argv[at + 6] and r[3] == argv[at + 7]
 end
 
 -- Likewise of one that begins, which must still be this owner's; and whether the tenant's fence may become this one. If
 -- so, it has begun.
 local function has_begun(at, key, task, tenant, fence)
   local r = call('HMGET', key, 'version', 'op', 'control', 'owner')
-  if r[1] ~= argv[at + 5] or (r[2] or '') ~= argv[at + 6] or r[3] ~= argv[at + 7] or r[4] ~= argv[at + HEAD + 5] then
+  if r[1] ~= argv[at + 5] or r[2] ~= argv[at + 6] or r[3] ~= argv[at + 7] or r[4] ~= argv[at + HEAD + 5] then
     return false
   end
   local of = call('HMGET', TENANT .. tenant, 'fence', 'started')
@@ -73,8 +74,8 @@ for i = 1, tonumber(argv[3]) do
       call('HSET', key, 'op', op, unpack(argv, sets, ends))
       moves(task, at + HEAD)
     else
-      call('HSET', key, 'op', op, 'updatedAt', argv[sets], 'detail', argv[sets + 1], 'version', argv[sets + 2],
-        'seq', argv[sets + 3], 'checkpoint', argv[sets + 4])
+      call('HSET', key, 'op', op, 'updatedAt', argv[sets], 'completed', argv[sets + 1], 'stage', argv[sets + 2],
+        'done', argv[sets + 3], 'version', argv[sets + 4], 'seq', argv[sets + 5], 'checkpoint', argv[sets + 6])
     end
   else
     out[i] = 0

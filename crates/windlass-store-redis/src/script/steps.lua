@@ -2,6 +2,9 @@
 local CONTROL = {'pause', 'cancel', 'skip', 'start', 'revoked'}
 local READ = {'status', 'owner', 'fence', 'tenantId', 'planId', 'position', 'createdAt', 'version', 'seq', 'checkpoint',
   'readyAt', 'pause', 'cancel', 'skip', 'start', 'revoked', 'control', 'op'}
+-- What a boundary reads and writes stands first in a new row, where it is found soonest.
+local OFTEN = {'version', '', 'op', '', 'control', '', 'updatedAt', '', 'completed', '', 'stage', '', 'done', '', 'seq', '',
+  'checkpoint', ''}
 local RUNS = {RUNNING = true, ROLLING_BACK = true}
 local FINAL = {COMPLETED = true, FAILED = true, CANCELLED = true}
 
@@ -90,7 +93,7 @@ local function repeated(step, w)
     return answer(kept[2], kept[3], task and w.tasks[task], kept[4], kept[5])
   end
   local row = w.tasks[step.tasks[1].id]
-  local op, digest, when = (row and row.op or ''):match('^(%S+) (%d+) (%d+)$')
+  local op, digest, when = (row and row.op or ''):match('^(%S+) (%S+) (%d+)')
   if op ~= step.op then return nil end
   if digest ~= step.digest then return {'OpReused'} end
   return answer(row.version, row.seq, row, when, '')
@@ -338,6 +341,7 @@ local function write_task(row)
   set(row, 'version', s(tonumber(row.version) + 1))
   local all = row.fields or {}
   for i = 1, #row.set do all[#all + 1] = row.set[i] end
+  if row.new then redis.call('HSET', $task..row.id, unpack(OFTEN)) end
   redis.call('HSET', $task..row.id, unpack(all))
   if not row.new then return reindex(row.was, row) end
   local member = place(row)

@@ -19,13 +19,13 @@ local function waits(row)
 end
 
 -- A task begins under its tenant's highest fence: it is the tenant's latest now, and the one that was started before it is
--- overtaken, which its owner does not know.
+-- overtaken. Its owner, who does not know that, meets the mark at the end of its last operation.
 local function begin(tenant, task, fence, started)
   redis.call('SET', $tenant_task..tenant, task)
   redis.call('HSET', $tenant..tenant, 'fence', fence, 'started', task)
-  if started == task then return end
-  redis.call('HDEL', $task..task, 'overtaken')
-  if started and started ~= '' then redis.call('HSET', $task..started, 'overtaken', '1') end
+  if started == task or (started or '') == '' then return end
+  local op = redis.call('HGET', $task..started, 'op')
+  if op and op:sub(-1) ~= '!' then redis.call('HSET', $task..started, 'op', op .. '!') end
 end
 
 -- What becomes of entries and counts is written at the end of a script, all of a key together: the score of an entry of

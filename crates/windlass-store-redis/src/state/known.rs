@@ -11,6 +11,8 @@ use windlass_core::task::status::TaskStatus;
 use windlass_core::task::{Control, Task};
 use windlass_core::time::Ms;
 
+use super::row::{self, Seldom};
+
 /// When so many are remembered, all are forgotten: some are of tasks that went elsewhere.
 const ROWS_MAX: usize = 65_536;
 
@@ -37,6 +39,7 @@ pub(super) struct Part {
     pub(super) ready_at: Ms,
     started_at: Option<Ms>,
     ended_at: Option<Ms>,
+    seldom: Seldom,
     fixed: Fixed,
 }
 
@@ -66,6 +69,7 @@ impl Part {
             ready_at: task.ready_at,
             started_at: task.started_at,
             ended_at: task.ended_at,
+            seldom: Seldom::of(task),
             fixed,
         }
     }
@@ -92,7 +96,7 @@ impl Left {
         Left {
             version: stepped.version,
             seq: stepped.seq,
-            op: format!("{} {} {}", step.op.id, step.op.digest, stepped.at.get()),
+            op: format!("{} {}", row::op(&step.op.id, step.op.digest), stepped.at.get()),
             checkpoint,
             checkpoint_by,
             control: stepped.control.clone(),
@@ -102,7 +106,7 @@ impl Left {
 
     /// As it was read.
     fn read(row: &TaskRow) -> Left {
-        let op = |op: &LastOp| format!("{} {} {}", op.id, op.digest, op.at.get());
+        let op = |op: &LastOp| format!("{} {}", row::op(&op.id, op.digest), op.at.get());
         Left {
             version: row.version,
             seq: row.seq,
@@ -127,12 +131,14 @@ impl Left {
             && self.op.split(' ').next() != Some(step.op.id.as_str())
     }
 
-    /// Whether the task stands where it stood.
+    /// Whether the task stands where it stood: then only how far it has come has changed.
     pub(super) fn stays(&self, task: &Task) -> bool {
-        let Part { status, owner, fence, ready_at, started_at, ended_at, fixed } = &self.task;
+        let Part { status, owner, fence, ready_at, started_at, ended_at, seldom, fixed } = &self.task;
         (*status, *fence, *ready_at) == (task.status, task.fence, task.ready_at)
             && (*started_at, *ended_at) == (task.started_at, task.ended_at)
             && *owner == task.owner
+            && *seldom == Seldom::of(task)
+            && !seldom.rests
             && fixed.is(task)
     }
 }

@@ -76,7 +76,7 @@ impl<'s> Onward<'s> {
         let mut args = Args::default();
         args.push((task.id.as_str(), task.tenant.as_str(), task.fence.0));
         args.push((from.version, &from.op, asked(&from.control)));
-        args.push(format!("{} {}", step.op.id, step.op.digest));
+        args.push(row::op(&step.op.id, step.op.digest));
         let stored = self.push_checkpoint(&mut args)?;
         args.push((flag(begins), flag(moved)));
         if moved {
@@ -88,7 +88,7 @@ impl<'s> Onward<'s> {
         }
         let (version, seq) = (from.version + 1, self.seq());
         if !moved {
-            args.push((task.updated_at.get(), row::detail(task)?, version, seq, stored));
+            args.push((task.updated_at.get(), &row::progress(task)[..], version, seq, stored));
             return Ok(args.counted());
         }
         let mut sets = row::task_fields(task, false)?;

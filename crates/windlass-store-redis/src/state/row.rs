@@ -8,18 +8,22 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use windlass_core::failure::Failure;
 use windlass_core::fence::Fence;
-use windlass_core::id::InstanceId;
+use windlass_core::id::{InstanceId, OpId};
 use windlass_core::json::Json;
 use windlass_core::plan::{Plan, PlanStatus};
 use windlass_core::port::PortError;
 use windlass_core::port::state::{InstanceRow, LastOp, OpRow, PlanRow, TaskRow};
+use windlass_core::task::range::Range;
 use windlass_core::task::status::TaskStatus;
-use windlass_core::task::{Attempt, Control, Hold, Task};
+use windlass_core::task::{Attempt, AttemptKind, Control, Hold, Task};
 use windlass_core::time::Ms;
 
 use super::step::json;
 use crate::error::corrupt;
 use crate::reply::{Parts, array, text};
+
+/// Behind the last write of a task that its tenant's next one has overtaken.
+const OVERTAKEN: char = '!';
 
 type Pairs = Vec<(&'static str, String)>;
 
@@ -63,11 +67,18 @@ pub(super) fn plan_fields(plan: &Plan) -> Pairs {
     ]
 }
 
-/// What of a task may change, and with a new one what stays.
+/// What of a task may change, and with a new one what stays. Nothing of a task that runs is longer than 64 bytes, or Redis would
+/// keep its hash as some thirty pieces of memory instead of one.
 pub(super) fn task_fields(task: &Task, new: bool) -> Result<Pairs, PortError> {
+    let [completed, stage, done] = progress(task);
     let mut fields = vec![
         ("status", task.status.name().to_owned()),
-        ("detail", detail(task)?),
+        ("stages", task.stages.to_string()),
+        ("completed", completed),
+        ("stage", stage),
+        ("attempt", task.attempt.as_ref().map(attempt).transpose()?.unwrap_or_default()),
+        ("done", done),
+        ("detail", if Seldom::of(task) == Seldom::NOTHING { String::new() } else { detail(task)? }),
         ("owner", id(task.owner.as_ref())),
         ("fence", task.fence.0.to_string()),
         ("readyAt", task.ready_at.get().to_string()),
@@ -87,15 +98,39 @@ pub(super) fn task_fields(task: &Task, new: bool) -> Result<Pairs, PortError> {
     Ok(fields)
 }
 
-/// How far a task has come, which changes with every boundary: one short document, without what is as nearly always.
+/// How far a task has come, which changes with every boundary: `completed`, `stage` and `done`.
+pub(super) fn progress(task: &Task) -> [String; 3] {
+    let some = |n: Option<u32>| n.map_or_else(String::new, |n| n.to_string());
+    [task.completed.to_string(), some(task.stage), some(task.attempt.map(|attempt| attempt.done))]
+}
+
+/// What stays of an attempt as long as it runs.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Run {
+    number: u32,
+    kind: AttemptKind,
+    from: u32,
+    to: u32,
+}
+
+fn attempt(attempt: &Attempt) -> Result<String, PortError> {
+    let Attempt { number, kind, range: Range { from, to }, .. } = *attempt;
+    json(&Run { number, kind, from, to })
+}
+
+/// What is seldom of a task, without what is as nearly always.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Detail<'t> {
-    stages: u32,
+    /// How far it has come has fields of its own. It stood in here before.
+    #[serde(default, skip_serializing)]
+    stages: Option<u32>,
+    #[serde(default, skip_serializing)]
     completed: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing)]
     stage: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing)]
     attempt: Option<Attempt>,
     #[serde(default = "first", skip_serializing_if = "is_first")]
     pass: u32,
@@ -128,12 +163,31 @@ fn given<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Json>, D::E
     Json::deserialize(from).map(Some)
 }
 
-pub(super) fn detail(task: &Task) -> Result<String, PortError> {
+/// What `detail` comes to, so that it is seen whether there is one and whether it changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seldom {
+    pass: u32,
+    retries: u32,
+    taken_back: bool,
+    /// What a task that runs does not have.
+    pub(super) rests: bool,
+}
+
+impl Seldom {
+    const NOTHING: Seldom = Seldom { pass: 1, retries: 0, taken_back: false, rests: false };
+
+    pub(super) fn of(task: &Task) -> Seldom {
+        let rests = task.hold.is_some() || task.failure.is_some() || task.context.is_some();
+        Seldom { pass: task.pass, retries: task.retries, taken_back: task.taken_back, rests }
+    }
+}
+
+fn detail(task: &Task) -> Result<String, PortError> {
     json(&Detail {
-        stages: task.stages,
-        completed: task.completed,
-        stage: task.stage,
-        attempt: task.attempt,
+        stages: None,
+        completed: 0,
+        stage: None,
+        attempt: None,
         pass: task.pass,
         retries: task.retries,
         taken_back: task.taken_back,
@@ -141,6 +195,21 @@ pub(super) fn detail(task: &Task) -> Result<String, PortError> {
         failure: task.failure.as_ref().map(Cow::Borrowed),
         context: task.context.clone(),
     })
+}
+
+/// How a row names its owner's last write, without its time: id and digest. That of an instance's `n`th operation is `n`, which its
+/// id ends with.
+pub(super) fn op(id: &OpId, digest: u64) -> String {
+    format!("{id} {}", said(id, digest))
+}
+
+pub(super) fn said(id: &OpId, digest: u64) -> String {
+    if ends_with(id) == Some(digest) { "=".to_owned() } else { digest.to_string() }
+}
+
+fn ends_with(id: &OpId) -> Option<u64> {
+    let (_, n) = id.as_str().rsplit_once('-')?;
+    n.parse().ok().filter(|number: &u64| number.to_string() == n)
 }
 
 pub(super) fn id(instance: Option<&InstanceId>) -> String {
@@ -268,17 +337,25 @@ impl Fields {
     }
 
     pub(super) fn task(&self) -> Result<TaskRow, PortError> {
-        let detail: Detail<'_> = serde_json::from_str(self.text("detail")).map_err(|error| corrupt("detail", error))?;
+        let detail = match self.text("detail") {
+            "" => "{}",
+            detail => detail,
+        };
+        let detail: Detail<'_> = serde_json::from_str(detail).map_err(|error| corrupt("detail", error))?;
+        let (stages, completed, stage, attempt) = match detail.stages {
+            Some(stages) => (stages, detail.completed, detail.stage, detail.attempt),
+            None => (self.parse("stages")?, self.parse("completed")?, self.some("stage")?, self.attempt()?),
+        };
         let task = Task {
             id: self.parse("taskId")?,
             tenant: self.parse("tenantId")?,
             plan: self.parse("planId")?,
             position: self.parse("position")?,
             status: self.word::<TaskStatus>("status")?,
-            stages: detail.stages,
-            completed: detail.completed,
-            stage: detail.stage,
-            attempt: detail.attempt,
+            stages,
+            completed,
+            stage,
+            attempt,
             pass: detail.pass,
             retries: detail.retries,
             taken_back: detail.taken_back,
@@ -303,12 +380,23 @@ impl Fields {
         })
     }
 
+    fn attempt(&self) -> Result<Option<Attempt>, PortError> {
+        let Some(Run { number, kind, from, to }) = self.json("attempt")? else { return Ok(None) };
+        Ok(Some(Attempt { number, kind, range: Range { from, to }, done: self.parse("done")? }))
+    }
+
     fn last_op(&self) -> Result<Option<LastOp>, PortError> {
-        let mut words = self.text("op").split(' ').filter(|word| !word.is_empty());
-        let Some(id) = words.next() else { return Ok(None) };
-        let bad = || corrupt("op", self.text("op"));
-        let mut number = || words.next().and_then(|word| word.parse().ok()).ok_or_else(bad);
-        Ok(Some(LastOp { id: id.parse().map_err(|_| bad())?, digest: number()?, at: Ms::new(number()?) }))
+        let text = self.text("op");
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let bad = || corrupt("op", text);
+        let [id, digest, at] = text.split(' ').collect::<Vec<_>>()[..] else { return Err(bad()) };
+        let id: OpId = id.parse().map_err(|_| bad())?;
+        let digest = if digest == "=" { ends_with(&id) } else { digest.parse().ok() };
+        // Behind the time of one that is overtaken stands a mark.
+        let at = at.trim_end_matches(OVERTAKEN).parse().map_err(|_| bad())?;
+        Ok(Some(LastOp { digest: digest.ok_or_else(bad)?, id, at: Ms::new(at) }))
     }
 
     fn control(&self) -> Result<Control, PortError> {

@@ -23,7 +23,12 @@ use crate::reply::{Parts, parts};
 
 /// Puts the step behind what the call has already.
 pub(super) fn push(call: &mut Args, step: &Step) -> Result<(), PortError> {
-    call.push((step.op.id.as_str(), step.op.digest));
+    let (id, digest) = (&step.op.id, step.op.digest);
+    call.push(id.as_str());
+    call.push(match &step.by {
+        Writer::Owner { .. } | Writer::Claimer(_) => row::said(id, digest),
+        Writer::Person(_) => digest.to_string(),
+    });
     match &step.by {
         Writer::Owner { instance, fence } => call.push(("O", instance.as_str(), fence.0)),
         Writer::Claimer(instance) => call.push(("C", instance.as_str(), 0)),

@@ -9,5 +9,6 @@ mod layout;
 mod onward;
 mod opening;
 mod outage;
+mod row;
 mod server;
 mod tls;

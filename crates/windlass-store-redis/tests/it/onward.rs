@@ -220,7 +220,8 @@ fn who_was_overtaken_and_begins_again_overtakes_the_other() {
         let mut overtaken = || -> [bool; 2] {
             [&first, &second].map(|draft| {
                 let key = format!("{}executor:task:{}", two.space.prefix, draft.task(0));
-                redis::cmd("HEXISTS").arg(key).arg("overtaken").query(&mut copy.server).unwrap()
+                let op: Option<String> = redis::cmd("HGET").arg(key).arg("op").query(&mut copy.server).unwrap();
+                op.is_some_and(|op| op.ends_with('!'))
             })
         };
         for (draft, is) in [(&first, [false, false]), (&second, [true, false]), (&first, [false, true])] {
