@@ -11,7 +11,7 @@ use windlass_core::task::status::TaskStatus;
 use windlass_core::task::{Control, Task};
 use windlass_core::time::Ms;
 
-use super::row::{self, Seldom};
+use super::row::{self, Rest};
 
 /// When so many are remembered, all are forgotten: some are of tasks that went elsewhere.
 const ROWS_MAX: usize = 65_536;
@@ -39,7 +39,7 @@ pub(super) struct Part {
     pub(super) ready_at: Ms,
     started_at: Option<Ms>,
     ended_at: Option<Ms>,
-    seldom: Seldom,
+    rest: Rest,
     fixed: Fixed,
 }
 
@@ -69,7 +69,7 @@ impl Part {
             ready_at: task.ready_at,
             started_at: task.started_at,
             ended_at: task.ended_at,
-            seldom: Seldom::of(task),
+            rest: Rest::of(task),
             fixed,
         }
     }
@@ -133,12 +133,12 @@ impl Left {
 
     /// Whether the task stands where it stood: then only how far it has come has changed.
     pub(super) fn stays(&self, task: &Task) -> bool {
-        let Part { status, owner, fence, ready_at, started_at, ended_at, seldom, fixed } = &self.task;
+        let Part { status, owner, fence, ready_at, started_at, ended_at, rest, fixed } = &self.task;
         (*status, *fence, *ready_at) == (task.status, task.fence, task.ready_at)
             && (*started_at, *ended_at) == (task.started_at, task.ended_at)
             && *owner == task.owner
-            && *seldom == Seldom::of(task)
-            && !seldom.rests
+            && *rest == Rest::of(task)
+            && !rest.more
             && fixed.is(task)
     }
 }

@@ -78,7 +78,7 @@ pub(super) fn task_fields(task: &Task, new: bool) -> Result<Pairs, PortError> {
         ("stage", stage),
         ("attempt", task.attempt.as_ref().map(attempt).transpose()?.unwrap_or_default()),
         ("done", done),
-        ("detail", if Seldom::of(task) == Seldom::NOTHING { String::new() } else { detail(task)? }),
+        ("detail", if Rest::of(task).is_usual() { String::new() } else { detail(task)? }),
         ("owner", id(task.owner.as_ref())),
         ("fence", task.fence.0.to_string()),
         ("readyAt", task.ready_at.get().to_string()),
@@ -163,22 +163,34 @@ fn given<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Json>, D::E
     Json::deserialize(from).map(Some)
 }
 
-/// What `detail` comes to, so that it is seen whether there is one and whether it changes.
+/// What of a task `progress` does not say and a boundary leaves alone, nearly always.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Seldom {
+pub(super) struct Rest {
+    stages: u32,
+    /// As it began.
+    attempt: Option<Attempt>,
     pass: u32,
     retries: u32,
     taken_back: bool,
-    /// What a task that runs does not have.
-    pub(super) rests: bool,
+    /// There is more, which a task that runs does not have.
+    pub(super) more: bool,
 }
 
-impl Seldom {
-    const NOTHING: Seldom = Seldom { pass: 1, retries: 0, taken_back: false, rests: false };
+impl Rest {
+    pub(super) fn of(task: &Task) -> Rest {
+        Rest {
+            stages: task.stages,
+            attempt: task.attempt.map(|attempt| Attempt { done: 0, ..attempt }),
+            pass: task.pass,
+            retries: task.retries,
+            taken_back: task.taken_back,
+            more: task.hold.is_some() || task.failure.is_some() || task.context.is_some(),
+        }
+    }
 
-    pub(super) fn of(task: &Task) -> Seldom {
-        let rests = task.hold.is_some() || task.failure.is_some() || task.context.is_some();
-        Seldom { pass: task.pass, retries: task.retries, taken_back: task.taken_back, rests }
+    /// Whether there is nothing for `detail`.
+    fn is_usual(&self) -> bool {
+        is_first(&self.pass) && is_none(&self.retries) && !self.taken_back && !self.more
     }
 }
 
@@ -203,6 +215,7 @@ pub(super) fn op(id: &OpId, digest: u64) -> String {
     format!("{id} {}", said(id, digest))
 }
 
+/// A digest, beside its id.
 pub(super) fn said(id: &OpId, digest: u64) -> String {
     if ends_with(id) == Some(digest) { "=".to_owned() } else { digest.to_string() }
 }

@@ -73,9 +73,10 @@ fn what_is_seldom_of_a_task_is_written_by_a_boundary_too() {
         one.rival.run(&draft).await;
         let attempt = one.rival.begin(&draft.task(0)).await;
         // It comes, it changes, it goes; and between, as it stays.
-        for retries in [0, 2, 2, 3, 0, 0] {
+        for (retries, number) in [(0, 1), (2, 1), (2, 1), (2, 3), (0, 3), (0, 1)] {
             let mut step = one.rival.boundary(&attempt).await;
             step.tasks[0].task.retries = retries;
+            step.tasks[0].task.attempt.as_mut().unwrap().number = number;
             one.rival.done(&step).await;
             assert_eq!(one.rival.task(&draft.task(0)).await.task, step.tasks[0].task);
         }
