@@ -24,8 +24,8 @@ local function begin(tenant, task, fence, started)
   redis.call('SET', $tenant_task..tenant, task)
   redis.call('HSET', $tenant..tenant, 'fence', fence, 'started', task)
   if started == task or (started or '') == '' then return end
-  local op = redis.call('HGET', $task..started, 'op')
-  if op and op:sub(-1) ~= '!' then redis.call('HSET', $task..started, 'op', op .. '!') end
+  local op = redis.call('HGET', $task..started, 'op') or ''
+  if op ~= '' and op:sub(-1) ~= '!' then redis.call('HSET', $task..started, 'op', op .. '!') end
 end
 
 -- What becomes of entries and counts is written at the end of a script, all of a key together: the score of an entry of
