@@ -23,6 +23,7 @@ const NAMES: &[(&str, &str)] = &[
     ("instances", "executor:instances"),
     ("owned", "executor:owned:"),
     ("asked", "executor:asked:"),
+    ("seal", "executor:seal:"),
     ("plans", "executor:index:plans:"),
     ("tasks", "executor:index:tasks:"),
     ("plan_tasks", "executor:index:plan-tasks:"),

@@ -38,6 +38,7 @@ use link::Link;
 use reply::{array, text};
 use script::Call;
 use state::known::Known;
+use state::straight::Straight;
 use wake::Wake;
 
 /// How to open the store.
@@ -72,6 +73,7 @@ pub(crate) struct Inner {
     onward: Group,
     commits: Group,
     known: Known,
+    straight: Straight,
     held: Held,
     ahead_ms: u64,
     durability: Durability,
@@ -103,6 +105,7 @@ impl Redis {
             onward: Group::default(),
             commits: Group::default(),
             known: Known::default(),
+            straight: Straight::default(),
             held: Held::default(),
             ahead_ms: options.ahead_ms.min(Ms::MAX.get()),
             durability,
@@ -130,6 +133,7 @@ impl Redis {
         if let Some(listener) = self.inner.listener.get() {
             listener.abort();
         }
+        self.inner.straight.close();
         self.inner.link.close();
     }
 }

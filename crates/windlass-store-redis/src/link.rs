@@ -106,6 +106,16 @@ impl Link {
         })
     }
 
+    /// A connection of somebody's own, who makes another when it is lost.
+    pub(crate) async fn another(&self) -> Result<Wire, PortError> {
+        self.connect().await.map_err(|error| PortError::Unavailable(said(&error)))
+    }
+
+    /// Asks on such a connection.
+    pub(crate) async fn on(&self, wire: &Wire, bytes: Vec<u8>, count: usize) -> Result<Answers, PortError> {
+        self.answered(wire.ask(bytes, count)).await.map_err(|failed| self.failed(wire, failed))
+    }
+
     /// What connections are made of, for the one that listens.
     pub(crate) fn client(&self) -> &Client {
         self.target.client()

@@ -8,14 +8,16 @@ mod load;
 mod onward;
 mod row;
 pub(crate) mod step;
+pub(crate) mod straight;
 
 use async_trait::async_trait;
 use windlass_core::id::{InstanceId, TaskId};
-use windlass_core::port::state::{Beat, Filter, Key, Row, State, Step, Stepped, Take, TaskRow, Which};
+use windlass_core::port::state::{Beat, Filter, Key, Row, State, Step, Stepped, Take, TaskRow, Which, Writer};
 use windlass_core::port::{Cursor, Each, Mark, Page, PortError, Refusal};
 use windlass_core::task::Control;
 use windlass_core::time::Ms;
 
+use crate::error::corrupt;
 use crate::group::{self, Args};
 use crate::page::{check_batch, check_limit};
 use crate::reply::{array, number, parts};
@@ -43,11 +45,10 @@ impl State for Redis {
         check_batch(steps.len())?;
         let known = &self.inner.known;
         if let [step] = steps
+            && let Writer::Owner { instance, .. } = &step.by
             && let Some(onward) = Onward::of(known, step)
         {
-            let args = onward.args()?;
-            let (stamp, answer) = group::carry(&self.inner, |inner| &inner.onward, &script::ONWARD, args).await?;
-            if let Some(stepped) = onward.answered(known, &answer, &stamp)? {
+            if let Some(stepped) = self.onward(instance, onward).await? {
                 return Ok(vec![Ok(stepped)]);
             }
         }
@@ -93,6 +94,9 @@ impl State for Redis {
     async fn beat(&self, instance: &InstanceId, lease_ms: u64) -> Result<Beat, PortError> {
         let call = self.inner.script(&script::BEAT).arg((instance.as_str(), lease_ms.min(Ms::MAX.get())));
         let answer = &mut parts(self.inner.call(&call).await?)?;
+        if lease_ms == 0 {
+            self.inner.straight.ended(instance);
+        }
         let until = answer.at()?;
         let mut asked: Vec<(TaskId, Control)> = Vec::new();
         for task in answer.parts()? {
@@ -124,6 +128,24 @@ impl State for Redis {
 }
 
 impl Redis {
+    /// A step of an owner from a row that it knows; `None`: the row is not as it was left.
+    async fn onward(&self, instance: &InstanceId, onward: Onward<'_>) -> Result<Option<Stepped>, PortError> {
+        let Inner { known, straight, keys, .. } = &*self.inner;
+        if onward.is_boundary() {
+            straight::ready(&self.inner, instance).await;
+            if let Some((seal, at)) = straight.sealed(instance).filter(|(seal, _)| onward.seal() == Some(*seal))
+                && straight::carry(&self.inner, onward.boundary(keys, seal, at)?).await?
+            {
+                return Ok(Some(onward.written(known, at, Some(seal))));
+            }
+        }
+        let seal = straight.sealed(instance).map(|(seal, _)| seal);
+        let args = onward.args()?;
+        let (stamp, answer) = group::carry(&self.inner, |inner| &inner.onward, &script::ONWARD, args).await?;
+        let at = Ms::new(stamp.parse().map_err(|error| corrupt("a time", error))?);
+        Ok((answer == redis::Value::Int(1)).then(|| onward.written(known, at, seal)))
+    }
+
     /// Steps in their order: one alone goes out with those of others.
     async fn committed(&self, mut steps: Vec<Args>) -> Result<Vec<redis::Value>, PortError> {
         match (steps.pop(), steps.is_empty()) {

@@ -155,6 +155,24 @@ fn broken(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
+/// A command of so many words, of which more may follow.
+pub(crate) fn push_command<'w>(bytes: &mut Vec<u8>, count: usize, words: impl IntoIterator<Item = &'w str>) {
+    push_size(bytes, b'*', count);
+    words.into_iter().for_each(|word| push_word(bytes, word));
+}
+
+pub(crate) fn push_word(bytes: &mut Vec<u8>, word: &str) {
+    push_size(bytes, b'$', word.len());
+    bytes.extend_from_slice(word.as_bytes());
+    bytes.extend_from_slice(b"\r\n");
+}
+
+fn push_size(bytes: &mut Vec<u8>, sign: u8, size: usize) {
+    bytes.push(sign);
+    bytes.extend_from_slice(size.to_string().as_bytes());
+    bytes.extend_from_slice(b"\r\n");
+}
+
 /// How far the next answer has come. What has been looked at once is not looked at again when more of it comes.
 struct Scan {
     /// Pieces that are missing.
@@ -233,6 +251,11 @@ impl<'b> Part<'b> {
         Ok(Ok(Texts { part: self, left }))
     }
 
+    /// Passes over so many answers of one line.
+    pub(crate) fn skip(&mut self, count: usize) -> io::Result<()> {
+        (0..count).try_for_each(|_| self.line().map(drop).ok_or_else(short))
+    }
+
     /// What stands behind a text's line.
     fn text(&mut self, size: usize) -> io::Result<&'b [u8]> {
         let text = self.bytes.get(self.at..self.at + size).ok_or_else(short)?;
@@ -240,7 +263,7 @@ impl<'b> Part<'b> {
         Ok(text)
     }
 
-    fn value(&mut self) -> io::Result<Value> {
+    pub(crate) fn value(&mut self) -> io::Result<Value> {
         self.nested(DEPTH)
     }
 

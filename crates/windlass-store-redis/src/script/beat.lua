@@ -11,5 +11,8 @@ for _, task in ipairs(redis.call('SMEMBERS', $asked..instance)) do
     asked[#asked + 1] = {task, unpack(control)}
   end
 end
-if lease_ms == 0 then wake('state') end
+if lease_ms == 0 then
+  redis.call('DEL', $seal..instance)
+  wake('state')
+end
 return {till, asked}

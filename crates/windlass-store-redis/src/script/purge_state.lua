@@ -27,6 +27,7 @@ local function forget_task(member)
     if of[3] and of[3] ~= '' then
       redis.call('SREM', $owned..of[3], id)
       redis.call('SREM', $asked..of[3], id)
+      redis.call('DEL', $seal..of[3])
     end
     if redis.call('GET', $tenant_task..of[2]) == id then redis.call('DEL', $tenant_task..of[2]) end
     if redis.call('HGET', $tenant..of[2], 'started') == id then redis.call('HSET', $tenant..of[2], 'started', '') end
@@ -54,7 +55,7 @@ end
 if left > 0 then
   local upto = before > now and s(now) or '(' .. s(before)
   for _, instance in ipairs(redis.call('ZRANGEBYSCORE', $instances, '-inf', upto, 'LIMIT', 0, left)) do
-    redis.call('UNLINK', $instance..instance)
+    redis.call('UNLINK', $instance..instance, $seal..instance)
     redis.call('ZREM', $instances, instance)
     left = left - 1
   end

@@ -343,7 +343,10 @@ local function write_task(row)
   for i = 1, #row.set do all[#all + 1] = row.set[i] end
   if row.new then redis.call('HSET', $task..row.id, unpack(OFTEN)) end
   redis.call('HSET', $task..row.id, unpack(all))
-  if not row.new then return reindex(row.was, row) end
+  if not row.new then
+    break_seal(row.was.owner)
+    return reindex(row.was, row)
+  end
   local member = place(row)
   entry(sorted, $tasks..'all', member, 0)
   entry(sorted, $tasks..row.status, member, 0)

@@ -17,13 +17,18 @@ local function own(row)
   row.owner = instance
   redis.call('HSET', $task..row.id, 'owner', instance, 'version', s(tonumber(row.version) + 1))
   reindex(before, row)
+  break_seal(before.owner)
   return {'ok', redis.call('HGETALL', $task..row.id)}
 end
 
 local function take_named(id)
   local row = load_task(id)
   if not row then return {'NotFound', 'task ' .. id} end
-  if row.owner == instance then return {'ok', redis.call('HGETALL', $task..id)} end
+  if row.owner == instance then
+    -- Whoever asks does not know what became of it, and something may be on its way.
+    break_seal(instance)
+    return {'ok', redis.call('HGETALL', $task..id)}
+  end
   if is_live(row.owner) then return {'Owned', row.owner, lease(row.owner)} end
   local runs = row.status == 'PENDING' or row.status == 'RUNNING' or row.status == 'ROLLING_BACK'
   if row.start == '' and not runs then return {'State', row.status, 'take', 0} end

@@ -18,14 +18,24 @@ local function waits(row)
   return class, string.format('%015.0f %010.0f %s', row.readyAt, row.position, row.id)
 end
 
+-- What an instance knows of its tasks is not how they are any more: somebody else has written one. It is told where it would
+-- write without looking.
+local function break_seal(instance)
+  if instance ~= '' then redis.call('DEL', $seal..instance) end
+end
+
 -- A task begins under its tenant's highest fence: it is the tenant's latest now, and the one that was started before it is
 -- overtaken. Its owner, who does not know that, meets the mark at the end of its last operation.
 local function begin(tenant, task, fence, started)
   redis.call('SET', $tenant_task..tenant, task)
   redis.call('HSET', $tenant..tenant, 'fence', fence, 'started', task)
   if started == task or (started or '') == '' then return end
-  local op = redis.call('HGET', $task..started, 'op') or ''
-  if op ~= '' and op:sub(-1) ~= '!' then redis.call('HSET', $task..started, 'op', op .. '!') end
+  local of = redis.call('HMGET', $task..started, 'op', 'owner')
+  local op = of[1] or ''
+  if op ~= '' and op:sub(-1) ~= '!' then
+    redis.call('HSET', $task..started, 'op', op .. '!')
+    break_seal(of[2] or '')
+  end
 end
 
 -- What becomes of entries and counts is written at the end of a script, all of a key together: the score of an entry of

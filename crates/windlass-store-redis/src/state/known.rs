@@ -12,6 +12,7 @@ use windlass_core::task::{Control, Task};
 use windlass_core::time::Ms;
 
 use super::row::{self, Rest};
+use super::straight::Seal;
 
 /// When so many are remembered, all are forgotten: some are of tasks that went elsewhere.
 const ROWS_MAX: usize = 65_536;
@@ -27,6 +28,8 @@ pub(super) struct Left {
     /// Who wrote the checkpoint, if it is known.
     pub(super) checkpoint_by: Option<(Option<InstanceId>, Fence)>,
     pub(super) control: Control,
+    /// The seal that was whole when the row became this.
+    pub(super) seal: Option<Seal>,
     pub(super) task: Part,
 }
 
@@ -100,6 +103,7 @@ impl Left {
             checkpoint,
             checkpoint_by,
             control: stepped.control.clone(),
+            seal: None,
             task: Part::of(task),
         }
     }
@@ -114,6 +118,7 @@ impl Left {
             checkpoint: row.checkpoint,
             checkpoint_by: None,
             control: row.control.clone(),
+            seal: None,
             task: Part::of(&row.task),
         }
     }
@@ -191,6 +196,7 @@ impl Known {
                         version: stepped.version,
                         seq: stepped.seq,
                         control: stepped.control.clone(),
+                        seal: None,
                         ..left
                     });
                 }

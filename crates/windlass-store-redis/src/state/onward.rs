@@ -1,8 +1,8 @@
 //! Steps that an owner takes from a row it knows: beginnings, boundaries, ends. They are nearly all there are. What the row
-//! held need not be read, and those of many callers go out together, in a short script. One that finds the row changed is
-//! committed like any other step.
+//! held need not be read, and those of many callers go out together: straight in, if nothing but how far a task has come
+//! changes (`straight`), in a short script otherwise. One that finds the row changed is committed like any other step.
 
-use redis::Value;
+use windlass_core::checkpoint::Checkpoint;
 use windlass_core::id::InstanceId;
 use windlass_core::port::PortError;
 use windlass_core::port::state::{CheckpointPut, Step, Stepped, Writer};
@@ -13,11 +13,14 @@ use super::event::tail;
 use super::known::{Known, Left};
 use super::row::{self, asked};
 use super::step::json;
-use crate::error::corrupt;
+use super::straight::{Boundary, Seal};
 use crate::group::Args;
+use crate::keys::Keys;
 
 /// A step with more events than this goes the long way.
 const EVENTS_MAX: usize = 100;
+/// Events that are kept of a task.
+const HISTORY_MAX: u64 = 200;
 
 /// A step that goes on from where this process knows its task to be.
 pub(super) struct Onward<'s> {
@@ -68,10 +71,80 @@ impl<'s> Onward<'s> {
         control.start.is_none().then_some(Onward { step, task, from, control })
     }
 
+    /// Whether lists have anything of the task that changes.
+    fn moves(&self) -> bool {
+        !self.from.stays(self.task) || self.from.control != self.control
+    }
+
+    /// Whether nothing changes but how far the task has come.
+    pub(super) fn is_boundary(&self) -> bool {
+        !self.moves() && self.step.checkpoint != CheckpointPut::Remove
+    }
+
+    /// The seal under which the row is known.
+    pub(super) fn seal(&self) -> Option<Seal> {
+        self.from.seal
+    }
+
+    /// A boundary as commands, at this time.
+    pub(super) fn boundary(&self, keys: &Keys, seal: Seal, at: Ms) -> Result<Boundary, PortError> {
+        let Onward { step, task, from, .. } = self;
+        let id = task.id.as_str();
+        let mut all = Boundary::new(seal);
+        if !step.events.is_empty() {
+            let key = keys.of("task_history", id);
+            let lines = self.lines()?;
+            let words: Vec<&str> = ["RPUSH", &key].into_iter().chain(lines.iter().map(String::as_str)).collect();
+            all.command(words.iter().copied());
+            if self.seq() > HISTORY_MAX {
+                all.command(["LTRIM", &key, &format!("-{HISTORY_MAX}"), "-1"].into_iter());
+            }
+        }
+        if let CheckpointPut::Put(put) = &step.checkpoint {
+            all.checkpoint(&keys.of("ckpt", id), &json(put)?);
+            let (key, version) = (keys.of("ckpt_meta", id), put.version.to_string());
+            let by = put.executor_instance.as_ref().map_or("", InstanceId::as_str);
+            let fence = put.fence.0.to_string();
+            let words = ["HSET", &key, "version", &version, "instanceId", by, "fence", &fence];
+            let n = if self.same_writer(put) { 4 } else { words.len() };
+            all.command(words[..n].iter().copied());
+        }
+        let op = format!("{} {}", row::op(&step.op.id, step.op.digest), at.get());
+        let [updated, version, seq, stored] =
+            [task.updated_at.get(), from.version + 1, self.seq(), self.checkpoint()].map(|number| number.to_string());
+        let [completed, stage, done] = row::progress(task);
+        let key = keys.of("task", id);
+        let sets = [
+            ("version", &version),
+            ("op", &op),
+            ("updatedAt", &updated),
+            ("completed", &completed),
+            ("stage", &stage),
+            ("done", &done),
+            ("seq", &seq),
+            ("checkpoint", &stored),
+        ];
+        let mut words = vec!["HSET", &key];
+        words.extend(sets.iter().flat_map(|(name, value)| [*name, value.as_str()]));
+        all.command(words.iter().copied());
+        Ok(all)
+    }
+
+    /// Its events, as lists keep them.
+    fn lines(&self) -> Result<Vec<String>, PortError> {
+        let numbered = self.step.events.iter().zip(self.from.seq + 1..);
+        numbered.map(|(event, seq)| Ok(format!(r#"{{"seq":{seq}{}"#, tail(event, Some(self.task))?))).collect()
+    }
+
+    /// Who wrote the checkpoint stands there already, nearly always.
+    fn same_writer(&self, put: &Checkpoint) -> bool {
+        self.from.checkpoint_by == Some((put.executor_instance.clone(), put.fence))
+    }
+
     /// What the script reads.
     pub(super) fn args(&self) -> Result<Args, PortError> {
         let Onward { step, task, from, control } = self;
-        let moved = !from.stays(task) || from.control != *control;
+        let moved = self.moves();
         let begins = from.task.fence < task.fence;
         let mut args = Args::default();
         args.push((task.id.as_str(), task.tenant.as_str(), task.fence.0));
@@ -83,9 +156,7 @@ impl<'s> Onward<'s> {
             self.push_move(&mut args);
         }
         args.push(step.events.len());
-        for (event, seq) in step.events.iter().zip(from.seq + 1..) {
-            args.push(format!(r#"{{"seq":{seq}{}"#, tail(event, Some(task))?));
-        }
+        self.lines()?.into_iter().for_each(|line| args.push(line));
         let (version, seq) = (from.version + 1, self.seq());
         if !moved {
             args.push((task.updated_at.get(), &row::progress(task)[..], version, seq, stored));
@@ -105,10 +176,8 @@ impl<'s> Onward<'s> {
             CheckpointPut::Keep => args.push(("", "", "")),
             CheckpointPut::Remove => args.push((if self.from.checkpoint == 0 { "" } else { "-" }, "", "")),
             CheckpointPut::Put(put) => {
-                let same = self.from.checkpoint_by == Some((put.executor_instance.clone(), put.fence));
                 let by = put.executor_instance.as_ref().map_or("", InstanceId::as_str);
-                // Who wrote it stands there already, nearly always.
-                args.push((stored, json(put)?, if same { "=" } else { by }));
+                args.push((stored, json(put)?, if self.same_writer(put) { "=" } else { by }));
             }
         }
         Ok(stored)
@@ -134,17 +203,13 @@ impl<'s> Onward<'s> {
         }
     }
 
-    /// What it came to; `None`: the row is not as it was left.
-    pub(super) fn answered(self, known: &Known, answer: &Value, stamp: &str) -> Result<Option<Stepped>, PortError> {
-        if *answer != Value::Int(1) {
-            return Ok(None);
-        }
-        let at = Ms::new(stamp.parse().map_err(|error| corrupt("a time", error))?);
+    /// What it came to. It is known under a seal that was whole before it was sent.
+    pub(super) fn written(self, known: &Known, at: Ms, seal: Option<Seal>) -> Stepped {
         let (seq, checkpoint) = (self.seq(), self.checkpoint());
         let Onward { step, task, from, control } = self;
         let stepped = Stepped { version: from.version + 1, seq, control, at, answer: None };
-        known.put(Left::by(step, task, &stepped, checkpoint, Some(&from)));
-        Ok(Some(stepped))
+        known.put(Left { seal, ..Left::by(step, task, &stepped, checkpoint, Some(&from)) });
+        stepped
     }
 }
 

@@ -242,7 +242,9 @@ fn who_is_overtaken_in_the_same_call_writes_no_more() {
     runtime.block_on(async {
         let two = Two::open().await;
         let one = &two.one;
-        let Overtaken { attempt, late, begins } = Overtaken::by(one, ["over-1", "over-2"]).await;
+        let Overtaken { attempt, begins, .. } = Overtaken::by(one, ["over-1", "over-2"]).await;
+        let row = one.task(&attempt.task).await;
+        let late = step::owner("late", &row, &attempt, vec![Fact::TaskPaused { cause: Cause::Person }]);
         let fence = begins.tasks[0].task.fence;
         let (begun, late) = tokio::join!(one.commit(&begins), one.commit(&late));
         begun.unwrap();
