@@ -24,6 +24,7 @@ use crate::reply::{array, number, parts};
 use crate::script;
 use crate::wake::Port;
 use crate::{Inner, Redis};
+use known::Known;
 use onward::Onward;
 use row::Fields;
 
@@ -69,12 +70,15 @@ impl State for Redis {
 
     async fn take(&self, take: &Take) -> Each<TaskRow> {
         let call = self.inner.script(&script::TAKE).arg(take.instance.as_str());
+        let names = (row::TASK.len(), &row::TASK[..]);
         let call = match &take.which {
-            Which::Ready { plan, limit } => call.arg((plan.as_ref().map_or("", |plan| plan.as_str()), *limit, 0)),
+            Which::Ready { plan, limit } => {
+                call.arg((plan.as_ref().map_or("", |plan| plan.as_str()), *limit)).arg(names).arg(0)
+            }
             Which::Named(tasks) if tasks.is_empty() => return Ok(Vec::new()),
             Which::Named(tasks) => {
                 check_batch(tasks.len())?;
-                let mut call = call.arg(("", 0, tasks.len()));
+                let mut call = call.arg(("", 0)).arg(names).arg(tasks.len());
                 tasks.iter().for_each(|task| call.push(task.as_str()));
                 call
             }
@@ -82,11 +86,7 @@ impl State for Redis {
         let answers = array(self.inner.call(&call).await?)?;
         let mut each = Vec::with_capacity(answers.len());
         for answer in answers {
-            let row = taken(&take.instance, answer)?;
-            if let Ok(row) = &row {
-                self.inner.known.taken(row);
-            }
-            each.push(row);
+            each.push(taken(&self.inner.known, &take.instance, answer)?);
         }
         Ok(each)
     }
@@ -132,7 +132,7 @@ impl Redis {
     async fn onward(&self, instance: &InstanceId, onward: Onward<'_>) -> Result<Option<Stepped>, PortError> {
         let Inner { known, straight, keys, .. } = &*self.inner;
         if onward.is_boundary() {
-            straight::ready(&self.inner, instance).await;
+            straight::prepare(&self.inner, instance);
             if let Some((seal, at)) = straight.sealed(instance).filter(|(seal, _)| onward.seal() == Some(*seal))
                 && straight::carry(&self.inner, onward.boundary(keys, seal, at)?).await?
             {
@@ -166,14 +166,19 @@ impl Redis {
     }
 }
 
-fn taken(instance: &InstanceId, answer: redis::Value) -> Result<Result<TaskRow, Refusal>, PortError> {
+fn taken(known: &Known, instance: &InstanceId, answer: redis::Value) -> Result<Result<TaskRow, Refusal>, PortError> {
     let parts = &mut parts(answer)?;
     let word = parts.text()?;
     match word.as_str() {
         "ok" => {
-            let row = Fields::of(parts.value()?)?;
-            let row = row.ok_or_else(|| PortError::Corrupt("a task that was taken is not there".to_owned()))?;
-            row.task().map(Ok)
+            let fields = Fields::named(&row::TASK, parts.value()?)?;
+            let fields = fields.ok_or_else(|| PortError::Corrupt("a task that was taken is not there".to_owned()))?;
+            let row = fields.task()?;
+            // Whoever knows a row writes what has changed, and another layout is written whole.
+            if !fields.is_of_before() {
+                known.taken(&row);
+            }
+            Ok(Ok(row))
         }
         "NoLease" => Ok(Err(Refusal::NoLease(instance.clone()))),
         word => step::refusal(word, parts, |_, _| "something to run".to_owned()).map(Err),

@@ -7,15 +7,15 @@ local out, stamp, bodies, gone, opens, frees, wakes = {}, s(now), {}, {}, {}, {}
 -- So many arguments has every step, of which the first says how many there are in all, and so many more one whose task
 -- moves; then come its events. What is set stands at the end: with its names if the task moves, which is seldom; otherwise
 -- it is always the same.
-local HEAD, MOVE = 13, 12
+local HEAD, MOVE = 13, 11
 
 -- What lists have of a task follows it. Behind `m` stands what stays, what it was and what it is.
 local function moves(task, m)
-  local plan, position, created = argv[m + 1], argv[m + 2], argv[m + 3]
-  local was = {id = task, planId = plan, position = position, createdAt = created, status = argv[m + 4],
-    owner = argv[m + 5], readyAt = argv[m + 6], start = argv[m + 7], control = argv[m + 8]}
-  local is = {id = task, planId = plan, position = position, createdAt = created, status = argv[m + 9],
-    owner = argv[m + 10], readyAt = argv[m + 11], start = '', control = argv[m + 12]}
+  local plan, place = argv[m + 1], argv[m + 2]
+  local was = {id = task, planId = plan, place = place, status = argv[m + 3], owner = argv[m + 4], turn = argv[m + 5],
+    start = argv[m + 6], control = argv[m + 7]}
+  local is = {id = task, planId = plan, place = place, status = argv[m + 8], owner = argv[m + 9], turn = argv[m + 10],
+    start = '', control = argv[m + 11]}
   if reindex(was, is) then opens[plan] = true end
   if was.owner ~= is.owner then frees[plan] = true end
 end
@@ -46,7 +46,7 @@ end
 -- so, it has begun.
 local function has_begun(at, key, task, tenant, fence)
   local r = call('HMGET', key, 'version', 'op', 'control', 'owner')
-  if r[1] ~= argv[at + 5] or r[2] ~= argv[at + 6] or r[3] ~= argv[at + 7] or r[4] ~= argv[at + HEAD + 5] then
+  if r[1] ~= argv[at + 5] or r[2] ~= argv[at + 6] or r[3] ~= argv[at + 7] or r[4] ~= argv[at + HEAD + 4] then
     return false
   end
   local of = call('HMGET', TENANT .. tenant, 'fence', 'started')

@@ -354,7 +354,7 @@ local function write_task(row)
   entry(sorted, $tenant_tasks..row.tenantId, member, 0)
   count(row.planId, row.status, 1)
   put_owner(row, true)
-  put_waits(row, true)
+  put_waits(row, class_of(row), true)
   return true
 end
 

@@ -1,24 +1,30 @@
 -- Makes tasks an instance's: what is ready, or exactly those that are named.
-local FIELDS = {'owner', 'status', 'start', 'readyAt', 'position', 'planId', 'createdAt', 'version', 'control'}
+local MOVES = {'owner', 'status', 'start', 'readyAt', 'position', 'planId', 'createdAt', 'version', 'control'}
 local instance, plan, limit = nx(), nx(), tonumber(nx())
+-- What of a row is answered, without names: the caller has them. All of it is read at once.
+local names, nth = {}, {}
+for i = 1, tonumber(nx()) do
+  names[i] = nx()
+  nth[names[i]] = i
+end
 local named = tonumber(nx())
 
 local function load_task(id)
-  local r = redis.call('HMGET', $task..id, unpack(FIELDS))
-  if not r[2] then return nil end
-  local row = {id = id}
-  for i = 1, #FIELDS do row[FIELDS[i]] = r[i] or '' end
+  local all = redis.call('HMGET', $task..id, unpack(names))
+  if not all[nth.taskId] then return nil end
+  local row = {id = id, all = all}
+  for i = 1, #MOVES do row[MOVES[i]] = all[nth[MOVES[i]]] or '' end
   return row
 end
 
 local function own(row)
-  local before = {}
-  for name, value in pairs(row) do before[name] = value end
-  row.owner = instance
-  redis.call('HSET', $task..row.id, 'owner', instance, 'version', s(tonumber(row.version) + 1))
-  reindex(before, row)
-  break_seal(before.owner)
-  return {'ok', redis.call('HGETALL', $task..row.id)}
+  local was = setmetatable({owner = row.owner}, {__index = row})
+  row.owner, row.version = instance, s(tonumber(row.version) + 1)
+  row.all[nth.owner], row.all[nth.version] = row.owner, row.version
+  redis.call('HSET', $task..row.id, 'owner', row.owner, 'version', row.version)
+  reindex(was, row)
+  break_seal(was.owner)
+  return {'ok', row.all}
 end
 
 local function take_named(id)
@@ -27,12 +33,12 @@ local function take_named(id)
   if row.owner == instance then
     -- Whoever asks does not know what became of it, and something may be on its way.
     break_seal(instance)
-    return {'ok', redis.call('HGETALL', $task..id)}
+    return {'ok', row.all}, row.planId
   end
   if is_live(row.owner) then return {'Owned', row.owner, lease(row.owner)} end
   local runs = row.status == 'PENDING' or row.status == 'RUNNING' or row.status == 'ROLLING_BACK'
   if row.start == '' and not runs then return {'State', row.status, 'take', 0} end
-  return own(row)
+  return own(row), row.planId
 end
 
 -- What of a plan may be handed out, in order: its class, its member, its task, and whether it has a slot already.
@@ -85,9 +91,9 @@ end
 if named > 0 then
   local touched = {}
   for i = 1, named do
-    local id = nx()
-    out[i] = take_named(id)
-    if out[i][1] == 'ok' then touched[redis.call('HGET', $task..id, 'planId')] = true end
+    local of
+    out[i], of = take_named(nx())
+    if of then touched[of] = true end
   end
   write_index()
   for of in pairs(touched) do judge_open(of) end

@@ -1,21 +1,22 @@
 -- Index entries of a task: a function of its row, so that no write can forget one.
 
--- Sorts as lists do: the newest first, by plan, by place.
+-- Sorts as lists do: the newest first, by plan, by place. Whoever calls may have it already.
 local function place(row)
-  return string.format('%015.0f %s %010.0f %s', MAX - row.createdAt, row.planId, row.position, row.id)
+  row.place = row.place or string.format('%015.0f %s %010.0f %s', MAX - row.createdAt, row.planId, row.position, row.id)
+  return row.place
 end
 
--- Where it waits to be handed out: asked for first, then claimed and not begun, then in its turn.
-local function waits(row)
-  local class
-  if row.start ~= '' then
-    class = 0
-  elseif row.status == 'PENDING' then
-    class = row.owner == '' and 2 or 1
-  else
-    return nil
-  end
-  return class, string.format('%015.0f %010.0f %s', row.readyAt, row.position, row.id)
+-- How it waits to be handed out: asked for first, then claimed and not begun, then in its turn.
+local function class_of(row)
+  if row.start ~= '' then return 0 end
+  if row.status ~= 'PENDING' then return nil end
+  return row.owner == '' and 2 or 1
+end
+
+-- Its turn among those; likewise.
+local function turn(row)
+  row.turn = row.turn or string.format('%015.0f %010.0f %s', row.readyAt, row.position, row.id)
+  return row.turn
 end
 
 -- What an instance knows of its tasks is not how they are any more: somebody else has written one. It is told where it would
@@ -62,9 +63,9 @@ local function count(plan, status, n)
   entry(counts, key, status, (of and of[status] or 0) + n)
 end
 
-local function put_waits(row, there)
-  local class, member = waits(row)
+local function put_waits(row, class, there)
   if not class then return end
+  local member = turn(row)
   if row.owner == '' then
     entry(sorted, $ready..row.planId, member, there and class)
   else
@@ -150,12 +151,11 @@ local function reindex(before, row)
     put_asked(before, false)
     put_asked(row, true)
   end
-  local was, there = waits(before)
-  local is, here = waits(row)
-  if was ~= is or there ~= here or before.owner ~= row.owner then
+  local was, is = class_of(before), class_of(row)
+  if was ~= is or before.owner ~= row.owner or was and turn(row) ~= turn(before) then
     moved = true
-    put_waits(before, false)
-    put_waits(row, true)
+    put_waits(before, was, false)
+    put_waits(row, is, true)
   end
   return moved
 end

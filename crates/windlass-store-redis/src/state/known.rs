@@ -40,9 +40,9 @@ pub(super) struct Part {
     pub(super) owner: Option<InstanceId>,
     pub(super) fence: Fence,
     pub(super) ready_at: Ms,
-    started_at: Option<Ms>,
-    ended_at: Option<Ms>,
-    rest: Rest,
+    pub(super) started_at: Option<Ms>,
+    pub(super) ended_at: Option<Ms>,
+    pub(super) rest: Rest,
     fixed: Fixed,
 }
 

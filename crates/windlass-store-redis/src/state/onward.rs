@@ -162,8 +162,11 @@ impl<'s> Onward<'s> {
             args.push((task.updated_at.get(), &row::progress(task)[..], version, seq, stored));
             return Ok(args.counted());
         }
-        let mut sets = row::task_fields(task, false)?;
-        sets.extend([("version", version.to_string()), ("seq", seq.to_string()), ("checkpoint", stored.to_string())]);
+        let mut sets = row::task_fields(task, Some(&from.task))?;
+        sets.extend([("version", version.to_string()), ("seq", seq.to_string())]);
+        if stored != from.checkpoint {
+            sets.push(("checkpoint", stored.to_string()));
+        }
         sets.extend(row::taken_back(&from.control, control));
         sets.into_iter().for_each(|set| args.push(set));
         Ok(args.counted())
@@ -185,10 +188,11 @@ impl<'s> Onward<'s> {
 
     fn push_move(&self, args: &mut Args) {
         let Onward { task, from, control, .. } = self;
-        args.push((task.plan.as_str(), task.position, task.created_at.get()));
-        args.push((from.task.status.name(), row::id(from.task.owner.as_ref()), from.task.ready_at.get()));
+        let was = &from.task;
+        args.push((task.plan.as_str(), row::place(task)));
+        args.push((was.status.name(), row::id(was.owner.as_ref()), row::turn(task, was.ready_at)));
         args.push((flag(from.control.start.is_some()), asked(&from.control)));
-        args.push((task.status.name(), row::id(task.owner.as_ref()), task.ready_at.get(), asked(control)));
+        args.push((task.status.name(), row::id(task.owner.as_ref()), row::turn(task, task.ready_at), asked(control)));
     }
 
     fn seq(&self) -> u64 {

@@ -18,6 +18,7 @@ use windlass_core::task::status::TaskStatus;
 use windlass_core::task::{Attempt, AttemptKind, Control, Hold, Task};
 use windlass_core::time::Ms;
 
+use super::known::Part;
 use super::step::json;
 use crate::error::corrupt;
 use crate::reply::{Parts, array, text};
@@ -47,6 +48,38 @@ pub(super) const PLAN: [&str; 16] = [
     "seq",
 ];
 
+/// What of a task is read where it is handed out.
+pub(super) const TASK: [&str; 28] = [
+    "taskId",
+    "tenantId",
+    "planId",
+    "position",
+    "status",
+    "stages",
+    "completed",
+    "stage",
+    "attempt",
+    "done",
+    "detail",
+    "owner",
+    "fence",
+    "readyAt",
+    "createdAt",
+    "startedAt",
+    "updatedAt",
+    "endedAt",
+    "pause",
+    "cancel",
+    "skip",
+    "start",
+    "revoked",
+    "control",
+    "checkpoint",
+    "version",
+    "seq",
+    "op",
+];
+
 pub(super) fn plan_fields(plan: &Plan) -> Pairs {
     let word = |value: Result<String, PortError>| value.unwrap_or_default().trim_matches('"').to_owned();
     vec![
@@ -67,35 +100,62 @@ pub(super) fn plan_fields(plan: &Plan) -> Pairs {
     ]
 }
 
-/// What of a task may change, and with a new one what stays. Nothing of a task that runs is longer than 64 bytes, or Redis would
-/// keep its hash as some thirty pieces of memory instead of one.
-pub(super) fn task_fields(task: &Task, new: bool) -> Result<Pairs, PortError> {
+/// What of a task may change; of one that was so, what has. Nothing of a task that runs is longer than 64 bytes, or Redis would keep
+/// its hash as some thirty pieces of memory instead of one.
+pub(super) fn task_fields(task: &Task, was: Option<&Part>) -> Result<Pairs, PortError> {
     let [completed, stage, done] = progress(task);
-    let mut fields = vec![
-        ("status", task.status.name().to_owned()),
-        ("stages", task.stages.to_string()),
-        ("completed", completed),
-        ("stage", stage),
-        ("attempt", task.attempt.as_ref().map(attempt).transpose()?.unwrap_or_default()),
-        ("done", done),
-        ("detail", if Rest::of(task).is_usual() { String::new() } else { detail(task)? }),
-        ("owner", id(task.owner.as_ref())),
-        ("fence", task.fence.0.to_string()),
-        ("readyAt", task.ready_at.get().to_string()),
-        ("startedAt", at(task.started_at)),
-        ("updatedAt", task.updated_at.get().to_string()),
-        ("endedAt", at(task.ended_at)),
-    ];
-    if new {
-        fields.extend([
-            ("taskId", task.id.to_string()),
-            ("tenantId", task.tenant.to_string()),
-            ("planId", task.plan.to_string()),
-            ("position", task.position.to_string()),
-            ("createdAt", task.created_at.get().to_string()),
-        ]);
+    let updated = task.updated_at.get().to_string();
+    let mut fields = vec![("completed", completed), ("stage", stage), ("done", done), ("updatedAt", updated)];
+    let changed = |same: fn(&Part, &Task) -> bool| was.is_none_or(|was| !same(was, task));
+    if changed(|was, is| was.status == is.status) {
+        fields.push(("status", task.status.name().to_owned()));
+    }
+    if changed(|was, is| was.owner == is.owner) {
+        fields.push(("owner", id(task.owner.as_ref())));
+    }
+    if changed(|was, is| was.fence == is.fence) {
+        fields.push(("fence", task.fence.0.to_string()));
+    }
+    if changed(|was, is| was.ready_at == is.ready_at) {
+        fields.push(("readyAt", task.ready_at.get().to_string()));
+    }
+    if changed(|was, is| was.started_at == is.started_at) {
+        fields.push(("startedAt", at(task.started_at)));
+    }
+    if changed(|was, is| was.ended_at == is.ended_at) {
+        fields.push(("endedAt", at(task.ended_at)));
+    }
+    if changed(|was, is| was.rest.stages == is.stages) {
+        fields.push(("stages", task.stages.to_string()));
+    }
+    if changed(|was, is| was.rest.attempt == Rest::of(is).attempt) {
+        fields.push(("attempt", task.attempt.as_ref().map(attempt).transpose()?.unwrap_or_default()));
+    }
+    if changed(|was, is| was.rest.keeps_detail(is)) {
+        fields.push(("detail", if Rest::of(task).is_usual() { String::new() } else { detail(task)? }));
     }
     Ok(fields)
+}
+
+/// What stays of a task, whatever becomes of it.
+pub(super) fn fixed_fields(task: &Task) -> [(&'static str, String); 5] {
+    [
+        ("taskId", task.id.to_string()),
+        ("tenantId", task.tenant.to_string()),
+        ("planId", task.plan.to_string()),
+        ("position", task.position.to_string()),
+        ("createdAt", task.created_at.get().to_string()),
+    ]
+}
+
+/// A task in lists, as scripts write it too: the newest first, by plan, by place.
+pub(super) fn place(task: &Task) -> String {
+    format!("{:015} {} {:010} {}", Ms::MAX.get() - task.created_at.get(), task.plan, task.position, task.id)
+}
+
+/// Its turn among those that wait to be handed out, likewise.
+pub(super) fn turn(task: &Task, ready_at: Ms) -> String {
+    format!("{:015} {:010} {}", ready_at.get(), task.position, task.id)
 }
 
 /// How far a task has come, which changes with every boundary: `completed`, `stage` and `done`.
@@ -186,6 +246,12 @@ impl Rest {
             taken_back: task.taken_back,
             more: task.hold.is_some() || task.failure.is_some() || task.context.is_some(),
         }
+    }
+
+    /// Whether `detail` is as it was.
+    fn keeps_detail(&self, task: &Task) -> bool {
+        let Rest { pass, retries, taken_back, more, .. } = Rest::of(task);
+        !self.more && !more && (self.pass, self.retries, self.taken_back) == (pass, retries, taken_back)
     }
 
     /// Whether there is nothing for `detail`.
@@ -347,6 +413,11 @@ impl Fields {
             ended_at: self.some_at("endedAt")?,
         };
         Ok(PlanRow { plan, version: self.parse("version")?, seq: self.some("seq")?.unwrap_or(0) })
+    }
+
+    /// Whether this task was written before how far it has come had fields of its own.
+    pub(super) fn is_of_before(&self) -> bool {
+        self.text("stages").is_empty()
     }
 
     pub(super) fn task(&self) -> Result<TaskRow, PortError> {

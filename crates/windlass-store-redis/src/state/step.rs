@@ -82,7 +82,11 @@ fn push_task(call: &mut Args, put: &TaskPut) -> Result<(), PortError> {
     call.push((id.as_str(), tenant.as_str(), plan.as_str(), *position, created_at.get(), status.name()));
     call.push((names(put.from), put.version, fence.0, owner, ready_at.get()));
     push_spec(call, put.spec.as_ref())?;
-    push_fields(call, row::task_fields(&put.task, put.from.is_empty())?);
+    let mut fields = row::task_fields(&put.task, None)?;
+    if put.from.is_empty() {
+        fields.extend(row::fixed_fields(&put.task));
+    }
+    push_fields(call, fields);
     Ok(())
 }
 

@@ -26,7 +26,7 @@ use crate::wire::{Part, Wire, push_command};
 const LINES: usize = 2;
 /// Boundaries of one call.
 const ITEMS: usize = 256;
-/// After connections could not be made.
+/// After connections were lost or could not be made.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// A seal: no two that one process has made are the same, and a later one is larger.
@@ -140,7 +140,7 @@ impl Straight {
     fn lost(&self, lines: u64) {
         let mut state = self.state();
         if state.lines == lines {
-            state.give_up();
+            state.fail();
         }
     }
 
@@ -165,25 +165,26 @@ impl State {
         self.idle.clear();
         tell(self.waiting.drain(..), &Ok(false));
     }
+
+    fn fail(&mut self) {
+        self.give_up();
+        self.not_before = Some(Instant::now() + PAUSE);
+    }
 }
 
 fn tell(all: impl IntoIterator<Item = Waiting>, answer: &Answer) {
     all.into_iter().for_each(|(_, tell)| drop(tell.send(answer.clone())));
 }
 
-/// Makes the connections for an instance, if there are none for anybody. Without them everything goes the other way.
-pub(super) async fn ready(inner: &Arc<Inner>, instance: &InstanceId) {
-    {
-        let mut state = inner.straight.state();
-        let waits = state.not_before.is_some_and(|until| Instant::now() < until);
-        if state.whose.is_some() || state.opens || waits {
-            return;
-        }
+/// Sees to connections for an instance, if there are none for anybody. Nobody waits for them: without, everything goes the
+/// other way.
+pub(super) fn prepare(inner: &Arc<Inner>, instance: &InstanceId) {
+    let mut state = inner.straight.state();
+    let waits = state.not_before.is_some_and(|until| Instant::now() < until);
+    if state.whose.is_none() && !state.opens && !waits {
         state.opens = true;
+        tokio::spawn(open(Arc::clone(inner), instance.clone()));
     }
-    // Whoever asked may go away, and the next one is not to wait for ever.
-    let opened = tokio::spawn(open(Arc::clone(inner), instance.clone()));
-    drop(opened.await);
 }
 
 async fn open(inner: Arc<Inner>, instance: InstanceId) {
@@ -194,8 +195,7 @@ async fn open(inner: Arc<Inner>, instance: InstanceId) {
     match made {
         Ok(idle) => (state.whose, state.lines, state.idle) = (Some(instance), lines, idle),
         Err(error) => {
-            state.give_up();
-            state.not_before = Some(Instant::now() + PAUSE);
+            state.fail();
             tracing::debug!(%error, "no connections for boundaries; they go through scripts");
         }
     }
