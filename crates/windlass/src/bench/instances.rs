@@ -139,27 +139,27 @@ pub(super) async fn until_rests(server: &Restless) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Turns of one instance and of several: those of several stand between two of one each, some rounds in every turn.
+/// Turns of one instance and of several: those of several stand between two of one each.
 #[derive(Default)]
 pub(super) struct Turns {
-    pub(super) one: Vec<Vec<Duration>>,
-    pub(super) several: Vec<Vec<Duration>>,
+    pub(super) one: Vec<Duration>,
+    pub(super) several: Vec<Duration>,
 }
 
 impl Turns {
     /// How long several have taken so far.
     pub(super) fn took(&self) -> Duration {
-        self.several.iter().flatten().sum()
+        self.several.iter().sum()
     }
 
-    /// How many a second several did in the median of their rounds, `n` in each; whether they were no slower than one right before
+    /// How many a second several did in the median of their turns, `n` in each; whether they were no slower than one right before
     /// and after; and how that is said: with how far apart the turns were, and the part that each instance had. A machine that
     /// drifts, or a store that is filling, is much the same in neighbouring turns; over all of them it is not.
     pub(super) fn judge(&self, n: f64, unit: &str, shares: &[u64]) -> (f64, String, bool) {
-        let rate = |turns: &[Vec<Duration>]| n / median(&mut turns.concat());
-        let mean = |took: &[Duration]| took.iter().sum::<Duration>().as_secs_f64() / took.len() as f64;
+        let rate = |turns: &[Duration]| n / median(&mut turns.to_vec());
         let beside = self.one.windows(2).zip(&self.several);
-        let mut times: Vec<f64> = beside.map(|(one, several)| mean(&one.concat()) / mean(several)).collect();
+        let beside = beside.map(|(one, several)| (one.iter().sum::<Duration>() / 2).div_duration_f64(*several));
+        let mut times: Vec<f64> = beside.collect();
         times.sort_unstable_by(f64::total_cmp);
         let [least, most] = [times.first(), times.last()].map(|times| times.copied().unwrap_or(f64::NAN));
         let middle = middle(&times);
@@ -196,12 +196,9 @@ mod tests {
 
     #[test]
     fn several_are_held_against_one_before_and_after_them() {
-        let turn = |took: &[u64]| took.iter().copied().map(Duration::from_secs).collect::<Vec<_>>();
+        let took = |secs: &[u64]| secs.iter().copied().map(Duration::from_secs).collect::<Vec<_>>();
         // The machine becomes three times as fast meanwhile, and one instance has more turns of that: several are level in each.
-        let level = Turns {
-            one: vec![turn(&[6, 6]), turn(&[4, 4]), turn(&[2, 2])],
-            several: vec![turn(&[4, 6]), turn(&[3, 3])],
-        };
+        let level = Turns { one: took(&[6, 4, 2]), several: took(&[5, 3]) };
         let (per_s, said, pass) = level.judge(60.0, "stages", &[3, 1]);
         assert!(pass, "{said}");
         assert_eq!(
@@ -209,9 +206,9 @@ mod tests {
             "no slower than one instance before and after: 1.000 times as fast in the median of 2 turns (1.00 to 1.00); one alone \
              15 stages/s; done by each: 75 %, 25 %"
         );
-        assert!((per_s - 60.0 / 3.5).abs() < 1e-9, "{per_s}");
-        assert_eq!(level.took(), Duration::from_secs(16));
-        let slower = Turns { several: vec![turn(&[5, 5]), turn(&[3, 4])], ..level };
+        assert!((per_s - 60.0 / 4.0).abs() < 1e-9, "{per_s}");
+        assert_eq!(level.took(), Duration::from_secs(8));
+        let slower = Turns { several: took(&[6, 3]), ..level };
         assert!(!slower.judge(60.0, "stages", &[1]).2);
         assert!(!Turns::default().judge(60.0, "stages", &[1]).2, "nothing was measured");
     }

@@ -80,18 +80,17 @@ impl Bench<'_> {
         let jobs = self.start("several").await?;
         let server = Restless::of(self.url, self.settings).await?;
         let mut others = Other::start_rest(Part::Jobs, self.url, self.config, self.instances).await?;
-        let mut turns =
-            Turns { one: vec![vec![self.burn_by(&jobs, &server, &mut []).await?.took]], several: Vec::new() };
+        let mut turns = Turns { one: vec![self.burn_by(&jobs, &server, &mut []).await?.took], several: Vec::new() };
         let (mut timer, mut shares) = (Timer::new()?, vec![0; self.instances as usize]);
         for _ in 0..TURNS {
             let burnt = self.burn_by(&jobs, &server, &mut others).await?;
-            turns.several.push(vec![burnt.took]);
+            turns.several.push(burnt.took);
             timer.merge(&burnt.timer)?;
             shares.iter_mut().zip(burnt.shares).for_each(|(sum, part)| *sum += part);
             for other in &mut others {
                 other.ask(REST).await?;
             }
-            turns.one.push(vec![self.burn_by(&jobs, &server, &mut []).await?.took]);
+            turns.one.push(self.burn_by(&jobs, &server, &mut []).await?.took);
         }
         for other in others {
             other.stop().await?;

@@ -61,7 +61,7 @@ impl Bench<'_> {
         turns.one.push(self.turn(&windlass, &server, "one").await?);
         // What is small may be one's before another has heard of it: then there is nothing to compare yet.
         let is_one_s = |shares: &[u64]| shares.iter().filter(|stages| **stages > 0).count() < 2;
-        while turns.several.len() < 2 * self.scale.rounds as usize || is_one_s(&shares) {
+        while turns.several.len() < self.scale.turns || is_one_s(&shares) {
             anyhow::ensure!(turns.took() < WARM_UP || !is_one_s(&shares), "one instance did everything");
             let turn = turns.several.len();
             let before = self.until_all_work(&windlass, &mut others, turn).await?;
@@ -90,14 +90,10 @@ impl Bench<'_> {
         3 * self.scale.plans
     }
 
-    async fn turn(&self, windlass: &Windlass, server: &Restless, name: &str) -> anyhow::Result<Vec<Duration>> {
-        let mut took = Vec::new();
-        for round in 0..self.scale.rounds.div_ceil(2) {
-            let plans = self.created(windlass, &format!("{name}-{round}"), self.plans_of_several()).await?;
-            until_rests(server).await?;
-            took.push(self.started(windlass, &plans).await?.took);
-        }
-        Ok(took)
+    async fn turn(&self, windlass: &Windlass, server: &Restless, name: &str) -> anyhow::Result<Duration> {
+        let plans = self.created(windlass, name, self.plans_of_several()).await?;
+        until_rests(server).await?;
+        Ok(self.started(windlass, &plans).await?.took)
     }
 
     /// It is the others' turn: work, until every one has had some; answers how much each has done so far, this one first.
