@@ -223,6 +223,7 @@ pub(super) async fn carry(inner: &Arc<Inner>, boundary: Boundary) -> Answer {
     let (tell, told) = oneshot::channel();
     let line = {
         let mut state = inner.straight.state();
+        // Nobody takes up what waits after connections were given up.
         if state.seal != Some(boundary.seal) {
             return Ok(false);
         }

@@ -27,18 +27,19 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/layout.txt
 #[test]
 fn every_key_has_the_type_and_the_fields_that_it_had() {
     let server = Server::start(&["--appendonly", "no"]);
+    let mut client = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
     windlass_conformance::harness::block_on(async {
         layout::fill(&server).await;
         let store = Redis::open(&server.url(), &Options::default()).await.unwrap();
         let one = Rival { ports: layout::ports(&store), me: id("one") };
         one.beat(30_000).await;
         plans(&one).await;
+        sealed(&one, &mut client).await;
         jobs(&store).await;
         triggers(&store).await;
         store.close().await;
     });
-    let client = redis::Client::open(server.url()).unwrap();
-    let found = described(&mut client.get_connection().unwrap());
+    let found = described(&mut client);
     #[expect(clippy::disallowed_methods, reason = "how the file is written")]
     if std::env::var("WINDLASS_BLESS").is_ok() {
         std::fs::write(GOLDEN, &found).unwrap();
@@ -72,6 +73,16 @@ async fn plans(one: &Rival) {
     let forced = one.ports.locks.force(&id("frozen"), Force::Freeze, &by, Some(&id("a fire")), None).await;
     forced.unwrap().unwrap();
     one.ports.locks.force(&id("blue"), Force::Release, &by, None, None).await.unwrap().unwrap();
+}
+
+/// A task whose boundaries go straight in.
+async fn sealed(one: &Rival, server: &mut Connection) {
+    let draft = Draft::new("sealed-1", &["fern"]).stages(900);
+    one.run(&draft).await;
+    let attempt = one.begin(&draft.task(0)).await;
+    while !redis::cmd("EXISTS").arg("windlass:executor:seal:one").query::<bool>(server).unwrap() {
+        one.stage(&attempt).await;
+    }
 }
 
 /// One for each status, with and without a tenant and a key; a rule of each sort.

@@ -11,4 +11,5 @@ mod opening;
 mod outage;
 mod row;
 mod server;
+mod straight;
 mod tls;

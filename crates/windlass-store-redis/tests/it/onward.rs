@@ -14,7 +14,7 @@ use crate::layout;
 use crate::server::{Space, space};
 
 /// What is under a prefix, as it was.
-struct Copy {
+pub(crate) struct Copy {
     server: redis::Connection,
     prefix: String,
     /// Keys, how long they had, and what they held.
@@ -22,7 +22,7 @@ struct Copy {
 }
 
 impl Copy {
-    fn of(url: &str, prefix: &str) -> Copy {
+    pub(crate) fn of(url: &str, prefix: &str) -> Copy {
         let mut copy = Copy {
             server: redis::Client::open(url).unwrap().get_connection().unwrap(),
             prefix: prefix.to_owned(),
@@ -41,7 +41,7 @@ impl Copy {
     }
 
     /// As a server does that comes back from a copy, or as a replica that had not heard of the last writes.
-    fn put_back(&mut self) {
+    pub(crate) fn put_back(&mut self) {
         for key in self.keys() {
             redis::cmd("DEL").arg(key).exec(&mut self.server).unwrap();
         }
