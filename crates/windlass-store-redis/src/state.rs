@@ -49,10 +49,9 @@ impl State for Redis {
         if let [step] = steps
             && let Writer::Owner { instance, .. } = &step.by
             && let Some(onward) = Onward::of(known, step)
+            && let Some(stepped) = self.onward(instance, onward).await?
         {
-            if let Some(stepped) = self.onward(instance, onward).await? {
-                return Ok(vec![Ok(stepped)]);
-            }
+            return Ok(vec![Ok(stepped)]);
         }
         let checked: Vec<Result<(), Refusal>> = steps.iter().map(Step::check).collect();
         let mut sound = Vec::new();

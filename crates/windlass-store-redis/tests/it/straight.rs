@@ -289,7 +289,7 @@ fn no_write_is_lost_while_another_process_writes_the_same_tasks() {
                 break;
             }
             let task = draft.task(n % TASKS);
-            let request = if n / TASKS % 2 == 0 { step::pause() } else { Request::Unpause };
+            let request = if (n / TASKS).is_multiple_of(2) { step::pause() } else { Request::Unpause };
             let stepped = place.other.done(&step::asks(&format!("ask-{n}"), &task, RUNNING, request)).await;
             asked.entry(task).or_default().push(stepped.version);
         }
