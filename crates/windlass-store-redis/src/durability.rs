@@ -120,14 +120,28 @@ fn version(info: &str) -> String {
     line("valkey_version:").or_else(|| line("redis_version:")).unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// Whether the server rewrites its file or writes a snapshot just now, or is about to: a child of it that takes a processor.
-pub(crate) async fn is_rewriting(link: &Link) -> Result<bool, PortError> {
-    Ok(has_child(&text(link.ask(redis::cmd("INFO").arg("persistence")).await?)?))
+/// What the server does for itself, in a child that takes a processor: it rewrites its file or writes a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rewrites {
+    /// Just now, or it is about to.
+    pub now: bool,
+    /// How often it has begun to since its start.
+    pub begun: u64,
 }
 
-fn has_child(info: &str) -> bool {
-    let signs = ["aof_rewrite_in_progress:1", "aof_rewrite_scheduled:1", "rdb_bgsave_in_progress:1"];
-    info.lines().any(|line| signs.contains(&line.trim()))
+pub(crate) async fn rewrites(link: &Link) -> Result<Rewrites, PortError> {
+    Ok(Rewrites::of(&text(link.ask(redis::cmd("INFO").arg("persistence")).await?)?))
+}
+
+impl Rewrites {
+    fn of(info: &str) -> Rewrites {
+        let signs = ["aof_rewrite_in_progress:1", "aof_rewrite_scheduled:1", "rdb_bgsave_in_progress:1"];
+        let counted = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+        Rewrites {
+            now: info.lines().any(|line| signs.contains(&line.trim())),
+            begun: ["aof_rewrites:", "rdb_saves:"].into_iter().filter_map(counted).sum(),
+        }
+    }
 }
 
 fn settings(said: Value) -> Result<HashMap<String, String>, PortError> {
@@ -169,11 +183,11 @@ mod tests {
 
     #[test]
     fn a_server_that_rewrites_its_file_says_so() {
-        let quiet =
-            "# Persistence\r\nrdb_bgsave_in_progress:0\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\n";
-        assert!(!has_child(quiet));
+        let quiet = "# Persistence\r\nrdb_bgsave_in_progress:0\r\nrdb_saves:2\r\naof_rewrite_in_progress:0\r\n\
+                     aof_rewrite_scheduled:0\r\naof_rewrites:3\r\naof_rewrites_consecutive_failures:7\r\n";
+        assert_eq!(Rewrites::of(quiet), Rewrites { now: false, begun: 5 });
         for sign in ["rdb_bgsave_in_progress", "aof_rewrite_in_progress", "aof_rewrite_scheduled"] {
-            assert!(has_child(&quiet.replace(&format!("{sign}:0"), &format!("{sign}:1"))), "{sign}");
+            assert!(Rewrites::of(&quiet.replace(&format!("{sign}:0"), &format!("{sign}:1"))).now, "{sign}");
         }
     }
 

@@ -19,7 +19,7 @@ mod trigger;
 mod wake;
 mod wire;
 
-pub use durability::{Durability, Sync};
+pub use durability::{Durability, Rewrites, Sync};
 pub use error::OpenError;
 
 use std::path::PathBuf;
@@ -123,9 +123,9 @@ impl Redis {
         &self.inner.durability
     }
 
-    /// Whether the server rewrites its append-only file or writes a snapshot just now, which takes a processor of its machine.
-    pub async fn is_rewriting(&self) -> Result<bool, PortError> {
-        durability::is_rewriting(&self.inner.link).await
+    /// Whether the server rewrites its append-only file or writes a snapshot, which takes a processor of its machine.
+    pub async fn rewrites(&self) -> Result<Rewrites, PortError> {
+        durability::rewrites(&self.inner.link).await
     }
 
     /// Lets go of every connection. Calls in flight end without an answer; later ones connect again.

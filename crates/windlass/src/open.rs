@@ -223,12 +223,11 @@ impl Restless {
         }))
     }
 
-    /// Whether it does just now: Redis rewrites its file when that has doubled.
-    pub(crate) async fn is_busy(&self) -> Result<bool, PortError> {
-        match &self.0 {
-            Some(redis) => redis.is_rewriting().await,
-            None => Ok(false),
-        }
+    /// How often it has begun to, unless it does just now: Redis rewrites its file when that has doubled.
+    pub(crate) async fn rested(&self) -> Result<Option<u64>, PortError> {
+        let Some(redis) = &self.0 else { return Ok(Some(0)) };
+        let rewrites = redis.rewrites().await?;
+        Ok((!rewrites.now).then_some(rewrites.begun))
     }
 }
 

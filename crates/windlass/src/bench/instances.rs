@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
+use super::{Row, Timer};
 use crate::open::{Restless, StoreUrl};
 use crate::settings::Settings;
 
@@ -35,6 +36,8 @@ pub enum Part {
     Plan,
     /// Its part of jobs; see [`super::jobs::instance`].
     Jobs,
+    /// Its part of triggers; see [`super::triggers::instance`].
+    Triggers,
 }
 
 impl Part {
@@ -42,6 +45,7 @@ impl Part {
         match self {
             Part::Plan => "plan",
             Part::Jobs => "jobs",
+            Part::Triggers => "triggers",
         }
     }
 }
@@ -59,7 +63,7 @@ pub(super) fn count(url: &StoreUrl, asked: Option<u32>) -> anyhow::Result<u32> {
 
 /// What another instance is told when it is not its turn: it works on nothing.
 pub(super) const REST: &str = "-";
-/// What one that works on plans is told when it is.
+/// What one that works on plans or triggers is told when it is.
 pub(super) const WORK: &str = "+";
 
 /// What the row that compares them is called.
@@ -130,13 +134,92 @@ const LOOK: Duration = Duration::from_millis(10);
 /// A server that does so all the time is measured as it is.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until the server does nothing for itself: a round that begins beside that is not to be compared with one that does not.
-pub(super) async fn until_rests(server: &Restless) -> anyhow::Result<()> {
+/// Measures something while the server does nothing for itself: beside that it is not to be compared with what was measured without.
+/// If it begins to meanwhile, all of it is done again.
+pub(super) async fn at_rest<P, T>(
+    server: &Restless,
+    mut prepare: impl AsyncFnMut() -> anyhow::Result<P>,
+    mut measure: impl AsyncFnMut(P) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
     let began = Instant::now();
-    while began.elapsed() < PATIENCE && server.is_busy().await? {
-        tokio::time::sleep(LOOK).await;
+    loop {
+        let prepared = prepare().await?;
+        let mut rested = server.rested().await?;
+        while rested.is_none() && began.elapsed() < PATIENCE {
+            tokio::time::sleep(LOOK).await;
+            rested = server.rested().await?;
+        }
+        let measured = measure(prepared).await?;
+        if began.elapsed() >= PATIENCE || server.rested().await? == rested {
+            return Ok(measured);
+        }
     }
-    Ok(())
+}
+
+/// Between two looks at how far all are.
+const LOOK_AT_ALL: Duration = Duration::from_millis(2);
+
+/// Until so much is done; answers how much each has done, this one first, of which `mine` tells.
+pub(super) async fn until_done(
+    n: u32,
+    others: &mut [Other],
+    mut mine: impl AsyncFnMut() -> anyhow::Result<u64>,
+) -> anyhow::Result<Vec<u64>> {
+    loop {
+        let mut shares = vec![mine().await?];
+        for other in others.iter_mut() {
+            shares.push(other.ask("").await?);
+        }
+        if shares.iter().sum::<u64>() >= u64::from(n) {
+            return Ok(shares);
+        }
+        tokio::time::sleep(LOOK_AT_ALL).await;
+    }
+}
+
+/// How a round by one instance or by several went.
+pub(super) struct Round {
+    pub(super) took: Duration,
+    /// What each has done, this instance first.
+    pub(super) shares: Vec<u64>,
+    pub(super) timer: Timer,
+}
+
+/// What is compared.
+pub(super) struct Compared<'a> {
+    pub(super) store: &'a str,
+    pub(super) unit: &'static str,
+    /// In a round.
+    pub(super) n: u32,
+    /// At once, by each instance.
+    pub(super) concurrency: u32,
+    /// Rounds by several instances, each between two by one.
+    pub(super) turns: usize,
+}
+
+/// The same round by one instance and by several in turn; see [`Turns::judge`].
+pub(super) async fn in_turn(
+    Compared { store, unit, n, concurrency, turns: rounds }: Compared<'_>,
+    mut others: Vec<Other>,
+    mut round: impl AsyncFnMut(&mut [Other]) -> anyhow::Result<Round>,
+) -> anyhow::Result<Row> {
+    let instances = u32::try_from(others.len() + 1)?;
+    let mut turns = Turns { one: vec![round(&mut []).await?.took], several: Vec::new() };
+    let (mut timer, mut shares) = (Timer::new()?, vec![0; others.len() + 1]);
+    for _ in 0..rounds {
+        let several = round(&mut others).await?;
+        turns.several.push(several.took);
+        timer.merge(&several.timer)?;
+        shares.iter_mut().zip(several.shares).for_each(|(sum, part)| *sum += part);
+        turns.one.push(round(&mut []).await?.took);
+    }
+    for other in others {
+        other.stop().await?;
+    }
+    let (per_s, bar, pass) = turns.judge(f64::from(n), unit, &shares);
+    let row = timer.row(&name(instances), store, concurrency * instances, unit, turns.took());
+    // These benches are named after what they count.
+    Ok(Row { bench: unit, per_s, ..row }.judged(bar, pass))
 }
 
 /// Turns of one instance and of several: those of several stand between two of one each.
@@ -153,12 +236,13 @@ impl Turns {
     }
 
     /// How many a second several did in the median of their turns, `n` in each; whether they were no slower than one right before
-    /// and after; and how that is said: with how far apart the turns were, and the part that each instance had. A machine that
-    /// drifts, or a store that is filling, is much the same in neighbouring turns; over all of them it is not.
+    /// and after; and how that is said: with how far apart the comparisons were, and the part that each instance had. A machine that
+    /// drifts, or a store that is filling, is much the same in neighbouring turns; over all of them it is not. Each is compared with
+    /// one neighbour at a time: the mean of two has more often a slow one in it than a single turn is one.
     pub(super) fn judge(&self, n: f64, unit: &str, shares: &[u64]) -> (f64, String, bool) {
         let rate = |turns: &[Duration]| n / median(&mut turns.to_vec());
         let beside = self.one.windows(2).zip(&self.several);
-        let beside = beside.map(|(one, several)| (one.iter().sum::<Duration>() / 2).div_duration_f64(*several));
+        let beside = beside.flat_map(|(one, several)| one.iter().map(|one| one.div_duration_f64(*several)));
         let mut times: Vec<f64> = beside.collect();
         times.sort_unstable_by(f64::total_cmp);
         let [least, most] = [times.first(), times.last()].map(|times| times.copied().unwrap_or(f64::NAN));
@@ -168,7 +252,7 @@ impl Turns {
         let said = format!(
             "no slower than one instance before and after: {middle:.3} times as fast in the median of {} turns ({least:.2} to \
              {most:.2}); one alone {:.0} {unit}/s; done by each: {}",
-            times.len(),
+            self.several.len(),
             rate(&self.one),
             shares.join(", ")
         );
@@ -203,7 +287,7 @@ mod tests {
         assert!(pass, "{said}");
         assert_eq!(
             said,
-            "no slower than one instance before and after: 1.000 times as fast in the median of 2 turns (1.00 to 1.00); one alone \
+            "no slower than one instance before and after: 1.000 times as fast in the median of 2 turns (0.67 to 1.33); one alone \
              15 stages/s; done by each: 75 %, 25 %"
         );
         assert!((per_s - 60.0 / 4.0).abs() < 1e-9, "{per_s}");

@@ -1,6 +1,7 @@
 //! `windlass bench triggers`: what is due among many that are not, through the port, on any store.
 
 mod delay;
+mod several;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,10 +15,12 @@ use windlass_core::time::Ms;
 use windlass_core::trigger::rules::{create, fired};
 use windlass_core::trigger::{Made, Trigger, TriggerSpec};
 
+use super::instances::{self, Setup};
 use super::store::Report;
 use super::{Row, Timer, limit};
 use crate::open::{StoreUrl, Stores, open};
 use crate::settings::Settings;
+pub use several::instance;
 
 /// How much to measure.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +29,8 @@ pub struct Scale {
     pub stored: [u32; 3],
     /// How many of the largest size are fired.
     pub fired: u32,
+    /// How many of them several instances share.
+    pub shared: u32,
     /// How often a scan is repeated.
     pub scans: u32,
     /// For how many seconds a thousand fall due each second.
@@ -39,13 +44,20 @@ impl Scale {
     pub const FULL: Scale = Scale {
         stored: [10_000, 100_000, 1_000_000],
         fired: 200_000,
+        shared: 10_000,
         scans: 200,
         delay_s: 10,
         run: Duration::from_secs(3),
     };
     /// A look.
-    pub const QUICK: Scale =
-        Scale { stored: [2_000, 5_000, 10_000], fired: 5_000, scans: 20, delay_s: 1, run: Duration::from_millis(200) };
+    pub const QUICK: Scale = Scale {
+        stored: [2_000, 5_000, 10_000],
+        fired: 5_000,
+        shared: 2_000,
+        scans: 20,
+        delay_s: 1,
+        run: Duration::from_millis(200),
+    };
 }
 
 const SCAN: &str = "due scan of 1,000";
@@ -60,18 +72,13 @@ const SCHEDULERS: u32 = 4;
 const LEASE_MS: u64 = 60_000;
 const SAVES: usize = 5_000;
 
-/// Measures everything, or `only` the workloads whose name holds that, on the store at `url` (an embedded one in a
-/// temporary folder unless given), and hands each row to `show` as it comes.
-pub fn run(
-    url: Option<&StoreUrl>,
-    scale: Scale,
-    only: Option<&str>,
-    settings: &Settings,
-    show: &mut dyn FnMut(&Row),
-) -> anyhow::Result<Vec<Row>> {
+/// Measures, and hands each row to `show` as it comes.
+pub fn run(setup: Setup<'_, Scale>, show: &mut dyn FnMut(&Row)) -> anyhow::Result<Vec<Row>> {
     let folder = tempfile::tempdir().context("no temporary folder")?;
     let here = StoreUrl::Embedded(folder.path().join("store"));
+    let Setup { url, scale, only, config, settings, .. } = setup;
     let url = url.unwrap_or(&here);
+    let instances = instances::count(url, setup.instances)?;
     let mut report = Report::new(show);
     let raw = limit::engine(folder.path(), 100, scale.run)?;
     report.add(Row { bench: "triggers", ..raw.clone() });
@@ -79,7 +86,8 @@ pub fn run(
     runtime.block_on(async {
         let stores = open(url, settings).await?;
         let triggers = Arc::clone(&stores.triggers);
-        let mut bench = Bench { url, scale, stores, triggers, stored: 0, base: Ms::ZERO, raw };
+        let (stored, base) = (0, Ms::ZERO);
+        let mut bench = Bench { url, scale, instances, config, settings, stores, triggers, stored, base, raw };
         let measured = bench.all(only, &mut report).await;
         bench.clear(folder.path()).await?;
         measured
@@ -90,6 +98,9 @@ pub fn run(
 struct Bench<'a> {
     url: &'a StoreUrl,
     scale: Scale,
+    instances: u32,
+    config: Option<&'a Path>,
+    settings: &'a Settings,
     stores: Stores,
     triggers: Arc<dyn Triggers>,
     stored: u32,
@@ -123,6 +134,9 @@ impl Bench<'_> {
         // Before a burst, whose debris a server is still busy with when it has ended.
         if wanted(DELAY) {
             report.add(self.delay().await?);
+        }
+        if self.instances > 1 && wanted(&instances::name(self.instances)) {
+            report.add(self.several().await?);
         }
         if wanted(FIRED) {
             report.add(self.fire().await?);

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use super::exit;
 use super::show::Output;
 use crate::bench;
+use crate::bench::instances::Setup;
 use crate::settings::Settings;
 
 #[derive(Subcommand)]
@@ -20,13 +21,13 @@ pub(super) enum Bench {
     /// Jobs: submissions, burn-downs, submit to result, tenants beside each other.
     Jobs(BenchJobs),
     /// Triggers: what is due among many that are not, claims, claimed and completed.
-    Triggers(BenchPlan),
+    Triggers(BenchSeveral),
     /// The HTTP API of a server in a process of its own: jobs, plans, one task among a million, streams, start, size.
     Http(BenchPlan),
     /// What `bench store` kills.
     #[command(hide = true)]
     Child(bench::reopen::Child),
-    /// Another instance of `bench plan` and `bench jobs`.
+    /// Another instance of `bench plan`, `bench jobs` and `bench triggers`.
     #[command(hide = true)]
     Instance {
         /// Of which.
@@ -88,12 +89,14 @@ pub(super) struct BenchJobs {
 }
 
 pub(super) fn run(what: Bench, output: Output, config: Option<&Path>, settings: &Settings) -> anyhow::Result<ExitCode> {
+    let how = How { output, config, settings };
     match what {
         Bench::Child(child) => bench::reopen::child(&child, settings).map(|()| ExitCode::SUCCESS),
         Bench::Instance { part } => {
             match part {
                 bench::instances::Part::Plan => bench::plan::instance(settings)?,
                 bench::instances::Part::Jobs => bench::jobs::instance(settings)?,
+                bench::instances::Part::Triggers => bench::triggers::instance(settings)?,
             }
             Ok(ExitCode::SUCCESS)
         }
@@ -104,29 +107,15 @@ pub(super) fn run(what: Bench, output: Output, config: Option<&Path>, settings: 
             let rows = bench::store::run(args.folder.as_deref(), scale, only, settings, &mut show(output))?;
             Ok(judged(&rows, args.strict))
         }
-        Bench::Plan(BenchSeveral { plan: args, instances }) => {
-            let scale = if args.quick { bench::plan::Scale::QUICK } else { bench::plan::Scale::FULL };
-            let url = args.store.as_deref().map(str::parse).transpose().context("--store")?;
-            let only = args.only.as_deref();
-            let setup = bench::instances::Setup { url: url.as_ref(), scale, only, instances, config, settings };
-            let rows = bench::plan::run(setup, &mut show(output))?;
-            Ok(judged(&rows, args.strict))
+        Bench::Plan(args) => {
+            several(&args, [bench::plan::Scale::FULL, bench::plan::Scale::QUICK], bench::plan::run, how)
         }
-        Bench::Jobs(BenchJobs { several: BenchSeveral { plan: args, instances }, jobs }) => {
-            let scale = if args.quick { bench::jobs::Scale::QUICK } else { bench::jobs::Scale::FULL };
-            let scale = bench::jobs::Scale { burn: jobs.unwrap_or(scale.burn), ..scale };
-            let url = args.store.as_deref().map(str::parse).transpose().context("--store")?;
-            let only = args.only.as_deref();
-            let setup = bench::instances::Setup { url: url.as_ref(), scale, only, instances, config, settings };
-            let rows = bench::jobs::run(setup, &mut show(output))?;
-            Ok(judged(&rows, args.strict))
+        Bench::Jobs(BenchJobs { several: args, jobs }) => {
+            let scale = |scale: bench::jobs::Scale| bench::jobs::Scale { burn: jobs.unwrap_or(scale.burn), ..scale };
+            several(&args, [bench::jobs::Scale::FULL, bench::jobs::Scale::QUICK].map(scale), bench::jobs::run, how)
         }
         Bench::Triggers(args) => {
-            use bench::triggers::{Scale, run};
-            let scale = if args.quick { Scale::QUICK } else { Scale::FULL };
-            let url = args.store.as_deref().map(str::parse).transpose().context("--store")?;
-            let rows = run(url.as_ref(), scale, args.only.as_deref(), settings, &mut show(output))?;
-            Ok(judged(&rows, args.strict))
+            several(&args, [bench::triggers::Scale::FULL, bench::triggers::Scale::QUICK], bench::triggers::run, how)
         }
         Bench::Http(args) => {
             use bench::http::{Scale, Setup, run};
@@ -136,6 +125,31 @@ pub(super) fn run(what: Bench, output: Output, config: Option<&Path>, settings: 
             Ok(judged(&rows, args.strict))
         }
     }
+}
+
+/// How a bench is run, whichever it is.
+#[derive(Clone, Copy)]
+struct How<'a> {
+    output: Output,
+    config: Option<&'a Path>,
+    settings: &'a Settings,
+}
+
+type Run<Scale> = fn(Setup<'_, Scale>, &mut dyn FnMut(&bench::Row)) -> anyhow::Result<Vec<bench::Row>>;
+
+/// A bench that compares instances.
+fn several<Scale>(
+    args: &BenchSeveral,
+    [full, quick]: [Scale; 2],
+    run: Run<Scale>,
+    How { output, config, settings }: How<'_>,
+) -> anyhow::Result<ExitCode> {
+    let BenchSeveral { plan: args, instances } = args;
+    let url = args.store.as_deref().map(str::parse).transpose().context("--store")?;
+    let scale = if args.quick { quick } else { full };
+    let only = args.only.as_deref();
+    let setup = Setup { url: url.as_ref(), scale, only, instances: *instances, config, settings };
+    Ok(judged(&run(setup, &mut show(output))?, args.strict))
 }
 
 fn show(output: Output) -> impl FnMut(&bench::Row) {

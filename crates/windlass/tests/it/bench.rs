@@ -86,7 +86,7 @@ fn bench_plan_measures_only_what_it_is_asked_for_on_the_store_it_is_given() {
 
 /// One or all of several instances, each with its part.
 fn instances_on(store: &str, environment: &[(&str, &str)]) {
-    for bench in ["plan", "jobs"] {
+    for bench in ["plan", "jobs", "triggers"] {
         let args = ["bench", bench, "--quick", "--store", store, "--only", "instances", "-o", "json"];
         let bench = |more: &[&str]| {
             let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_windlass"));
@@ -131,7 +131,8 @@ fn instances_beside_each_other_on_redis_are_compared_with_one_and_each_has_its_p
 #[test]
 fn a_store_of_one_process_refuses_several_instances() {
     let stores = [&["--store", "memory:"][..], &[]];
-    for (bench, store) in [("plan", stores[0]), ("plan", stores[1]), ("jobs", stores[0]), ("jobs", stores[1])] {
+    for (bench, store) in ["plan", "jobs", "triggers"].into_iter().flat_map(|bench| stores.map(|store| (bench, store)))
+    {
         let output = windlass(&[&["bench", bench, "--quick", "--instances", "2"], store].concat());
         assert_eq!(output.status.code(), Some(1));
         let said = text(&output.stderr);

@@ -1,7 +1,7 @@
 //! Burn-downs by several instances on one store, each in a process of its own: whether more of them are slower than one.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use tokio::runtime::Builder;
@@ -10,18 +10,16 @@ use windlass_core::port::job::Jobs;
 use windlass_engine::job::Queues;
 
 use super::{Bench, burn, work};
-use crate::bench::instances::{Other, Part, REST, Turns, until_rests};
+use crate::bench::Row;
+use crate::bench::instances::{Compared, Other, Part, REST, Round, at_rest, in_turn, until_done};
 use crate::bench::meter::Meter;
-use crate::bench::{Row, Timer};
 use crate::open::{Restless, StoreUrl, open};
 use crate::settings::Settings;
 
 /// Handlers at once, of each.
 const CONCURRENCY: u32 = 100;
 /// Burn-downs of several instances, each between two of one.
-const TURNS: usize = 8;
-/// Between two looks at how far all are.
-const LOOK: Duration = Duration::from_millis(2);
+const TURNS: usize = 16;
 
 /// A worker on a queue, and what it has done.
 struct Worker {
@@ -65,66 +63,45 @@ pub fn instance(settings: &Settings) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How a burn-down went.
-struct Burnt {
-    took: Duration,
-    /// What each has done, this instance first.
-    shares: Vec<u64>,
-    timer: Timer,
-}
-
 impl Bench<'_> {
-    /// As many jobs by one instance and by several in turn; see [`Turns::judge`]. The others have nothing to do while it is not their
-    /// turn.
+    /// As many jobs by one instance and by several in turn.
     pub(super) async fn several(&self) -> anyhow::Result<Row> {
         let jobs = self.start("several").await?;
         let server = Restless::of(self.url, self.settings).await?;
-        let mut others = Other::start_rest(Part::Jobs, self.url, self.config, self.instances).await?;
-        let mut turns = Turns { one: vec![self.burn_by(&jobs, &server, &mut []).await?.took], several: Vec::new() };
-        let (mut timer, mut shares) = (Timer::new()?, vec![0; self.instances as usize]);
-        for _ in 0..TURNS {
-            let burnt = self.burn_by(&jobs, &server, &mut others).await?;
-            turns.several.push(burnt.took);
-            timer.merge(&burnt.timer)?;
-            shares.iter_mut().zip(burnt.shares).for_each(|(sum, part)| *sum += part);
-            for other in &mut others {
-                other.ask(REST).await?;
-            }
-            turns.one.push(self.burn_by(&jobs, &server, &mut []).await?.took);
-        }
-        for other in others {
-            other.stop().await?;
-        }
-        let name = crate::bench::instances::name(self.instances);
-        let (per_s, bar, pass) = turns.judge(f64::from(self.scale.shared), "jobs", &shares);
-        let row = timer.row(&name, self.store(), CONCURRENCY * self.instances, "jobs", turns.took());
-        Ok(Row { bench: "jobs", per_s, ..row }.judged(bar, pass))
+        let others = Other::start_rest(Part::Jobs, self.url, self.config, self.instances).await?;
+        let what = Compared {
+            store: self.store(),
+            unit: "jobs",
+            n: self.scale.shared,
+            concurrency: CONCURRENCY,
+            turns: TURNS,
+        };
+        in_turn(what, others, async |others| self.burn_by(&jobs, &server, others).await).await
     }
 
-    /// Jobs that are there are done by this instance and the others.
-    async fn burn_by(&self, jobs: &Arc<dyn Jobs>, server: &Restless, others: &mut [Other]) -> anyhow::Result<Burnt> {
-        // What an earlier run left is not this one's.
-        let queue: QueueName = format!("several-{:016x}", work::seed()).parse()?;
-        work::fill(jobs, &queue, None, self.scale.shared).await?;
-        until_rests(server).await?;
+    /// Jobs that are there are done by this instance and the others, which have nothing to do before and after.
+    async fn burn_by(&self, jobs: &Arc<dyn Jobs>, server: &Restless, others: &mut [Other]) -> anyhow::Result<Round> {
+        let filled = async || {
+            // What an earlier run left is not this one's.
+            let queue: QueueName = format!("several-{:016x}", work::seed()).parse()?;
+            work::fill(jobs, &queue, None, self.scale.shared).await?;
+            Ok(queue)
+        };
+        at_rest(server, filled, async |queue| self.burnt(jobs, &queue, others).await).await
+    }
+
+    async fn burnt(&self, jobs: &Arc<dyn Jobs>, queue: &QueueName, others: &mut [Other]) -> anyhow::Result<Round> {
         let began = Instant::now();
         for other in others.iter_mut() {
             other.ask(queue.as_str()).await?;
         }
-        let worker = Worker::start(jobs, &queue)?;
-        let mut shares;
-        loop {
-            shares = vec![worker.meter.settled()];
-            for other in others.iter_mut() {
-                shares.push(other.ask("").await?);
-            }
-            if shares.iter().sum::<u64>() >= u64::from(self.scale.shared) {
-                break;
-            }
-            tokio::time::sleep(LOOK).await;
-        }
+        let worker = Worker::start(jobs, queue)?;
+        let shares = until_done(self.scale.shared, others, async || Ok(worker.meter.settled())).await?;
         let took = began.elapsed();
         worker.queues.stop().await;
-        Ok(Burnt { took, shares, timer: worker.meter.timer()? })
+        for other in others {
+            other.ask(REST).await?;
+        }
+        Ok(Round { took, shares, timer: worker.meter.timer()? })
     }
 }

@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use windlass_core::id::PlanId;
 
 use super::{Bench, Gaps, StoreUrl, start_on};
 use crate::Windlass;
-use crate::bench::instances::{Other, Part, REST, Turns, WORK, name, until_rests};
+use crate::bench::instances::{Other, Part, REST, Turns, WORK, at_rest, name};
 use crate::bench::{Row, Timer};
 use crate::open::{Restless, open};
 use crate::settings::Settings;
@@ -58,22 +59,21 @@ impl Bench<'_> {
         let mut others = Other::start_rest(Part::Plan, self.url, self.config, self.instances).await?;
         let (mut turns, mut timer) = (Turns::default(), Timer::new()?);
         let mut shares = vec![0; self.instances as usize];
-        turns.one.push(self.turn(&windlass, &server, "one").await?);
+        turns.one.push(self.turn(&windlass, &server, &gaps, "one").await?);
         // What is small may be one's before another has heard of it: then there is nothing to compare yet.
         let is_one_s = |shares: &[u64]| shares.iter().filter(|stages| **stages > 0).count() < 2;
         while turns.several.len() < self.scale.turns || is_one_s(&shares) {
             anyhow::ensure!(turns.took() < WARM_UP || !is_one_s(&shares), "one instance did everything");
             let turn = turns.several.len();
             let before = self.until_all_work(&windlass, &mut others, turn).await?;
-            gaps.forget();
-            turns.several.push(self.turn(&windlass, &server, &format!("several-{turn}")).await?);
+            turns.several.push(self.turn(&windlass, &server, &gaps, &format!("several-{turn}")).await?);
             gaps.record(&mut timer);
             let after = done(&windlass, &mut others).await?;
             shares.iter_mut().zip(after).zip(before).for_each(|((sum, after), before)| *sum += after - before);
             for other in &mut others {
                 other.ask(REST).await?;
             }
-            turns.one.push(self.turn(&windlass, &server, &format!("one-{turn}")).await?);
+            turns.one.push(self.turn(&windlass, &server, &gaps, &format!("one-{turn}")).await?);
         }
         for other in others {
             other.stop().await?;
@@ -90,10 +90,13 @@ impl Bench<'_> {
         3 * self.scale.plans
     }
 
-    async fn turn(&self, windlass: &Windlass, server: &Restless, name: &str) -> anyhow::Result<Duration> {
-        let plans = self.created(windlass, name, self.plans_of_several()).await?;
-        until_rests(server).await?;
-        Ok(self.started(windlass, &plans).await?.took)
+    async fn turn(&self, windlass: &Windlass, server: &Restless, gaps: &Gaps, name: &str) -> anyhow::Result<Duration> {
+        let created = async || self.created(windlass, name, self.plans_of_several()).await;
+        let started = async |plans: Vec<PlanId>| {
+            gaps.forget();
+            Ok(self.started(windlass, &plans).await?.took)
+        };
+        at_rest(server, created, started).await
     }
 
     /// It is the others' turn: work, until every one has had some; answers how much each has done so far, this one first.
