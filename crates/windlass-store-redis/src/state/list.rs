@@ -13,7 +13,7 @@ use crate::Inner;
 use crate::page::{bad, cursor, place};
 use crate::reply::{array, number, text};
 
-/// Rows that are read at a time.
+/// Rows that are read at a time, once a page's first have not filled it.
 const CHUNK: usize = 500;
 
 pub(super) async fn list(
@@ -47,9 +47,11 @@ pub(super) async fn list(
         return Ok(page);
     }
     let mut last = String::new();
+    // Nearly always all are wanted: as many as the page has room for, and one that says that there are more.
+    let mut n = CHUNK.min(limit as usize + 1);
     // As long as the page has room for what is wanted.
     loop {
-        let (members, more) = members(inner, &indexes, &from).await?;
+        let (members, more) = members(inner, &indexes, &from, n).await?;
         let Some(end) = members.last().cloned() else { return Ok(page) };
         for (member, row) in members.iter().zip(wanted(inner, &members, filter).await?) {
             let Some(row) = row else { continue };
@@ -64,6 +66,7 @@ pub(super) async fn list(
             return Ok(page);
         }
         from = end;
+        n = CHUNK;
     }
 }
 
@@ -104,20 +107,20 @@ async fn wanted(inner: &Inner, members: &[String], filter: &Filter) -> Result<Ve
 
 /// The next members of all indexes together, and whether there may be more; no index has one in between that is not
 /// among them.
-async fn members(inner: &Inner, indexes: &[String], after: &str) -> Result<(Vec<String>, bool), PortError> {
+async fn members(inner: &Inner, indexes: &[String], after: &str, n: usize) -> Result<(Vec<String>, bool), PortError> {
     let mut pipe = Pipeline::new();
     if indexes.len() > 1 {
         pipe.atomic();
     }
     let from = if after.is_empty() { "-".to_owned() } else { format!("({after}") };
     for index in indexes {
-        pipe.cmd("ZRANGEBYLEX").arg(index).arg(&from).arg("+").arg("LIMIT").arg(0).arg(CHUNK);
+        pipe.cmd("ZRANGEBYLEX").arg(index).arg(&from).arg("+").arg("LIMIT").arg(0).arg(n);
     }
     let mut all = Vec::new();
     let mut whole: Option<String> = None;
     for answer in inner.link.read(&pipe, indexes.len()).await? {
         let some = array(answer)?.into_iter().map(text).collect::<Result<Vec<_>, _>>()?;
-        if some.len() == CHUNK
+        if some.len() == n
             && let Some(last) = some.last()
             && whole.as_ref().is_none_or(|whole| last < whole)
         {
