@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
+use super::instances::{Setup, lonely};
 use super::store::Report;
 use super::{Row, limit};
 use crate::open::StoreUrl;
@@ -54,19 +55,6 @@ impl Scale {
     };
 }
 
-/// What to measure, and with what.
-#[derive(Debug, Clone, Copy)]
-pub struct Setup<'a> {
-    /// The store; an embedded one in a temporary folder unless given.
-    pub url: Option<&'a str>,
-    /// How much.
-    pub scale: Scale,
-    /// Only the workloads whose name holds this.
-    pub only: Option<&'a str>,
-    /// Where the settings came from: the server reads them for itself.
-    pub config: Option<&'a Path>,
-}
-
 const ONE: &str = "jobs one by one";
 const BATCH: &str = "jobs by 100";
 const PLANS: &str = "plans of 10 x 3";
@@ -80,11 +68,12 @@ const IDLE_MAX: u64 = 40_000_000;
 const SIZE_MAX: u64 = 30_000_000;
 
 /// Measures, and hands each row to `show` as it comes.
-pub fn run(setup: Setup<'_>, show: &mut dyn FnMut(&Row)) -> anyhow::Result<Vec<Row>> {
+pub fn run(setup: Setup<'_, Scale>, show: &mut dyn FnMut(&Row)) -> anyhow::Result<Vec<Row>> {
     let folder = tempfile::tempdir().context("no temporary folder")?;
-    let url = setup.url.map(str::parse::<StoreUrl>).transpose().context("--store")?;
-    let store = url.as_ref().map_or("embedded", StoreUrl::kind);
-    let bench = Bench { setup, scale: setup.scale, store, folder: folder.path() };
+    let here = StoreUrl::Embedded(folder.path().join("store"));
+    let store = setup.url.unwrap_or(&here);
+    let instances = lonely(store, setup.instances)?;
+    let bench = Bench { setup, scale: setup.scale, store: store.kind(), instances, folder: folder.path() };
     let mut report = Report::new(show);
     let wanted = |workload: &str| setup.only.is_none_or(|only| workload.contains(only));
     // The clients share the machine with what they measure: one thread for all of them.
@@ -118,9 +107,11 @@ pub fn run(setup: Setup<'_>, show: &mut dyn FnMut(&Row)) -> anyhow::Result<Vec<R
 }
 
 struct Bench<'a> {
-    setup: Setup<'a>,
+    setup: Setup<'a, Scale>,
     scale: Scale,
     store: &'static str,
+    /// Servers on the store, over which clients are spread.
+    instances: u32,
     folder: &'a Path,
 }
 
@@ -132,8 +123,23 @@ impl Bench<'_> {
     /// A server; on a store of its own where that is possible.
     async fn serve(&self, name: &str) -> anyhow::Result<Serve> {
         let own = format!("embedded:{}", self.folder.join(name).display());
+        let url = match self.setup.url {
+            Some(StoreUrl::Memory) => "memory:".to_owned(),
+            Some(StoreUrl::Embedded(folder)) => format!("embedded:{}", folder.display()),
+            Some(url) => url.server().unwrap_or(&own).to_owned(),
+            None => own,
+        };
         let log = self.folder.join(format!("{name}.log"));
-        Serve::start(self.setup.url.unwrap_or(&own), self.setup.config, log).await
+        Serve::start(&url, self.setup.config, log).await
+    }
+
+    /// As many servers as there are instances.
+    async fn serves(&self, name: &str) -> anyhow::Result<Vec<Serve>> {
+        let mut serves = Vec::new();
+        for n in 0..self.instances {
+            serves.push(self.serve(&format!("{name}-{n}")).await?);
+        }
+        Ok(serves)
     }
 
     fn row(&self, row: Row) -> Row {

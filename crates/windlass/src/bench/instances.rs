@@ -21,7 +21,7 @@ pub struct Setup<'a, Scale> {
     pub scale: Scale,
     /// Only the workloads whose name holds this.
     pub only: Option<&'a str>,
-    /// How many instances are compared with one; 2 unless given, where there can be more than one.
+    /// How many instances; where they are compared with one, 2 unless given, if there can be more than one.
     pub instances: Option<u32>,
     /// Where the settings came from: other instances read them for themselves.
     pub config: Option<&'a Path>,
@@ -59,6 +59,16 @@ pub(super) fn count(url: &StoreUrl, asked: Option<u32>) -> anyhow::Result<u32> {
         "--instances {instances}: {url} is one process's alone; several instances need a server, --store postgres://…, mysql://… or redis://…"
     );
     Ok(instances)
+}
+
+/// How many there are where nothing is compared: one unless more were asked for.
+pub(super) fn lonely(url: &StoreUrl, asked: Option<u32>) -> anyhow::Result<u32> {
+    count(url, Some(asked.unwrap_or(1)))
+}
+
+/// What a workload is called that so many do.
+pub(super) fn by(workload: &str, instances: u32) -> String {
+    if instances == 1 { workload.to_owned() } else { format!("{workload}, {}", name(instances)) }
 }
 
 /// What another instance is told when it is not its turn: it works on nothing.
@@ -241,17 +251,25 @@ impl Turns {
     /// one neighbour at a time: the mean of two has more often a slow one in it than a single turn is one.
     pub(super) fn judge(&self, n: f64, unit: &str, shares: &[u64]) -> (f64, String, bool) {
         let rate = |turns: &[Duration]| n / median(&mut turns.to_vec());
-        let beside = self.one.windows(2).zip(&self.several);
-        let beside = beside.flat_map(|(one, several)| one.iter().map(|one| one.div_duration_f64(*several)));
-        let mut times: Vec<f64> = beside.collect();
-        times.sort_unstable_by(f64::total_cmp);
+        let beside = || self.one.windows(2).zip(&self.several);
+        let sorted = |mut times: Vec<f64>| {
+            times.sort_unstable_by(f64::total_cmp);
+            times
+        };
+        let than = |one: &Duration, several: &Duration| one.div_duration_f64(*several);
+        let times = sorted(beside().flat_map(|(one, several)| one.iter().map(|one| than(one, several))).collect());
+        // Each turn once: two comparisons of one are not independent of each other.
+        let by_turn = sorted(
+            beside().map(|(one, several)| one.iter().map(|one| than(one, several)).product::<f64>().sqrt()).collect(),
+        );
         let [least, most] = [times.first(), times.last()].map(|times| times.copied().unwrap_or(f64::NAN));
+        let [from, to] = certain(&by_turn);
         let middle = middle(&times);
         let sum: u64 = shares.iter().sum();
         let shares: Vec<_> = shares.iter().map(|part| format!("{} %", part * 100 / sum.max(1))).collect();
         let said = format!(
-            "no slower than one instance before and after: {middle:.3} times as fast in the median of {} turns ({least:.2} to \
-             {most:.2}); one alone {:.0} {unit}/s; done by each: {}",
+            "no slower than one instance before and after: {middle:.3} times as fast in the median of {} turns ({from:.2} to \
+             {to:.2} with a certainty of 95 %, single ones {least:.2} to {most:.2}); one alone {:.0} {unit}/s; done by each: {}",
             self.several.len(),
             rate(&self.one),
             shares.join(", ")
@@ -264,6 +282,14 @@ impl Turns {
 pub(super) fn median(took: &mut [Duration]) -> f64 {
     took.sort_unstable();
     middle(&took.iter().map(Duration::as_secs_f64).collect::<Vec<_>>())
+}
+
+/// Between which of what is sorted the median of all that might have been measured is, with a certainty of 95 %.
+fn certain(sorted: &[f64]) -> [f64; 2] {
+    let n = sorted.len() as f64;
+    let out = ((n - 1.96 * n.sqrt()) / 2.0).max(0.0) as usize;
+    let at = |place: Option<usize>| place.and_then(|place| sorted.get(place)).copied().unwrap_or(f64::NAN);
+    [at(Some(out)), at(sorted.len().checked_sub(out + 1))]
 }
 
 /// Of what is sorted.
@@ -287,13 +313,16 @@ mod tests {
         assert!(pass, "{said}");
         assert_eq!(
             said,
-            "no slower than one instance before and after: 1.000 times as fast in the median of 2 turns (0.67 to 1.33); one alone \
-             15 stages/s; done by each: 75 %, 25 %"
+            "no slower than one instance before and after: 1.000 times as fast in the median of 2 turns (0.94 to 0.98 with \
+             a certainty of 95 %, single ones 0.67 to 1.33); one alone 15 stages/s; done by each: 75 %, 25 %"
         );
         assert!((per_s - 60.0 / 4.0).abs() < 1e-9, "{per_s}");
         assert_eq!(level.took(), Duration::from_secs(8));
         let slower = Turns { several: took(&[6, 3]), ..level };
         assert!(!slower.judge(60.0, "stages", &[1]).2);
+        let all: Vec<f64> = (0..24).map(f64::from).collect();
+        assert_eq!(certain(&all), [7.0, 16.0]);
+        assert_eq!(certain(&all[..1]), [0.0, 0.0]);
         assert!(!Turns::default().judge(60.0, "stages", &[1]).2, "nothing was measured");
     }
 }

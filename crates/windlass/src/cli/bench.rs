@@ -10,6 +10,7 @@ use super::exit;
 use super::show::Output;
 use crate::bench;
 use crate::bench::instances::Setup;
+use crate::open::StoreUrl;
 use crate::settings::Settings;
 
 #[derive(Subcommand)]
@@ -23,7 +24,7 @@ pub(super) enum Bench {
     /// Triggers: what is due among many that are not, claims, claimed and completed.
     Triggers(BenchSeveral),
     /// The HTTP API of a server in a process of its own: jobs, plans, one task among a million, streams, start, size.
-    Http(BenchPlan),
+    Http(BenchSeveral),
     /// What `bench store` kills.
     #[command(hide = true)]
     Child(bench::reopen::Child),
@@ -40,6 +41,12 @@ pub(super) struct BenchStore {
     /// A folder for the store's data; a temporary one unless given. It must be empty or absent.
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
+    /// Another store, without reopening. What it holds stays, and plans that nobody carries on are added: give it one of its own.
+    #[arg(long, value_name = "URL", conflicts_with = "folder")]
+    store: Option<String>,
+    /// So many instances, over which callers are spread, each with its own connections; more than 1 on a server only.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16))]
+    instances: Option<u32>,
     /// A few seconds instead of a few minutes: 20,000 tasks instead of 1,000,000.
     #[arg(long)]
     quick: bool,
@@ -74,7 +81,8 @@ pub(super) struct BenchPlan {
 pub(super) struct BenchSeveral {
     #[command(flatten)]
     plan: BenchPlan,
-    /// Compare this many instances, each in its own process, with one; 2 on a server unless given.
+    /// So many instances, each in its own process: compared with one, 2 on a server unless given; of `http`, servers that share the
+    /// clients, 1 unless given.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16))]
     instances: Option<u32>,
 }
@@ -103,8 +111,10 @@ pub(super) fn run(what: Bench, output: Output, config: Option<&Path>, settings: 
         Bench::Store(args) => {
             let scale = if args.quick { bench::Scale::QUICK } else { bench::Scale::FULL };
             let scale = bench::Scale { tasks: args.tasks.unwrap_or(scale.tasks), ..scale };
-            let only = args.only.as_deref();
-            let rows = bench::store::run(args.folder.as_deref(), scale, only, settings, &mut show(output))?;
+            let url = store(args.store.as_deref())?;
+            let (only, instances) = (args.only.as_deref(), args.instances);
+            let setup = Setup { url: url.as_ref(), scale, only, instances, config, settings };
+            let rows = bench::store::run(args.folder.as_deref(), setup, &mut show(output))?;
             Ok(judged(&rows, args.strict))
         }
         Bench::Plan(args) => {
@@ -118,11 +128,7 @@ pub(super) fn run(what: Bench, output: Output, config: Option<&Path>, settings: 
             several(&args, [bench::triggers::Scale::FULL, bench::triggers::Scale::QUICK], bench::triggers::run, how)
         }
         Bench::Http(args) => {
-            use bench::http::{Scale, Setup, run};
-            let scale = if args.quick { Scale::QUICK } else { Scale::FULL };
-            let setup = Setup { url: args.store.as_deref(), scale, only: args.only.as_deref(), config };
-            let rows = run(setup, &mut show(output))?;
-            Ok(judged(&rows, args.strict))
+            several(&args, [bench::http::Scale::FULL, bench::http::Scale::QUICK], bench::http::run, how)
         }
     }
 }
@@ -135,9 +141,13 @@ struct How<'a> {
     settings: &'a Settings,
 }
 
+fn store(url: Option<&str>) -> anyhow::Result<Option<StoreUrl>> {
+    url.map(str::parse).transpose().context("--store")
+}
+
 type Run<Scale> = fn(Setup<'_, Scale>, &mut dyn FnMut(&bench::Row)) -> anyhow::Result<Vec<bench::Row>>;
 
-/// A bench that compares instances.
+/// A bench with several instances.
 fn several<Scale>(
     args: &BenchSeveral,
     [full, quick]: [Scale; 2],
@@ -145,7 +155,7 @@ fn several<Scale>(
     How { output, config, settings }: How<'_>,
 ) -> anyhow::Result<ExitCode> {
     let BenchSeveral { plan: args, instances } = args;
-    let url = args.store.as_deref().map(str::parse).transpose().context("--store")?;
+    let url = store(args.store.as_deref())?;
     let scale = if args.quick { quick } else { full };
     let only = args.only.as_deref();
     let setup = Setup { url: url.as_ref(), scale, only, instances: *instances, config, settings };

@@ -86,12 +86,13 @@ fn bench_plan_measures_only_what_it_is_asked_for_on_the_store_it_is_given() {
 
 /// One or all of several instances, each with its part.
 fn instances_on(store: &str, environment: &[(&str, &str)]) {
+    let run = |args: &[&str], more: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command.args(args).args(more).envs(environment.iter().copied()).output().unwrap()
+    };
     for bench in ["plan", "jobs", "triggers"] {
         let args = ["bench", bench, "--quick", "--store", store, "--only", "instances", "-o", "json"];
-        let bench = |more: &[&str]| {
-            let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_windlass"));
-            command.args(args).args(more).envs(environment.iter().copied()).output().unwrap()
-        };
+        let bench = |more: &[&str]| run(&args, more);
         for (asked, n) in [(vec![], 2), (vec!["--instances", "4"], 4)] {
             let output = bench(&asked);
             assert!(output.status.success(), "{}", text(&output.stderr));
@@ -106,6 +107,19 @@ fn instances_on(store: &str, environment: &[(&str, &str)]) {
         }
         let alone = bench(&["--instances", "1"]);
         assert_eq!(text(&alone.stdout).lines().count(), 1, "the machine's limit only: {}", text(&alone.stdout));
+    }
+    // Those that share what callers and clients do, and are not compared.
+    for (bench, only, rows) in [("store", "o", 12), ("http", "jobs", 2)] {
+        let args = ["bench", bench, "--quick", "--store", store, "--only", only, "-o", "json"];
+        let output = run(&args, &["--instances", "4"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let out = text(&output.stdout);
+        let all: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let shared = |row: &&serde_json::Value| row["workload"].as_str().unwrap().ends_with(", 4 instances");
+        assert_eq!(all.iter().filter(shared).count(), rows, "{out}");
+        for row in all.iter().filter(shared) {
+            assert!(row["per_s"].as_f64() > Some(0.0) && row["store"] != "embedded" && row["bar"].is_null(), "{row}");
+        }
     }
 }
 
@@ -131,8 +145,8 @@ fn instances_beside_each_other_on_redis_are_compared_with_one_and_each_has_its_p
 #[test]
 fn a_store_of_one_process_refuses_several_instances() {
     let stores = [&["--store", "memory:"][..], &[]];
-    for (bench, store) in ["plan", "jobs", "triggers"].into_iter().flat_map(|bench| stores.map(|store| (bench, store)))
-    {
+    let benches = ["store", "plan", "jobs", "triggers", "http"];
+    for (bench, store) in benches.into_iter().flat_map(|bench| stores.map(|store| (bench, store))) {
         let output = windlass(&[&["bench", bench, "--quick", "--instances", "2"], store].concat());
         assert_eq!(output.status.code(), Some(1));
         let said = text(&output.stderr);
@@ -222,10 +236,24 @@ fn bench_http_uses_the_store_it_is_given() {
 #[test]
 fn the_help_of_a_bench_names_every_option() {
     for (bench, options) in [
-        ("store", vec!["--folder", "--quick", "--tasks", "--only", "--strict", "--output", "--config"]),
+        (
+            "store",
+            vec![
+                "--folder",
+                "--store",
+                "--instances",
+                "--quick",
+                "--tasks",
+                "--only",
+                "--strict",
+                "--output",
+                "--config",
+            ],
+        ),
         ("plan", vec!["--store", "--quick", "--only", "--instances", "--strict", "--output", "--config"]),
         ("jobs", vec!["--store", "--quick", "--only", "--instances", "--strict", "--output", "--config"]),
-        ("http", vec!["--store", "--quick", "--only", "--strict", "--output", "--config"]),
+        ("triggers", vec!["--store", "--quick", "--only", "--instances", "--strict", "--output", "--config"]),
+        ("http", vec!["--store", "--quick", "--only", "--instances", "--strict", "--output", "--config"]),
     ] {
         let output = windlass(&["bench", bench, "-h"]);
         let help = text(&output.stdout);

@@ -6,8 +6,10 @@ use std::time::Instant;
 use serde::Deserialize;
 use tokio::task::JoinSet;
 
+use super::serve::{stop_all, wire_of};
 use super::wire::Wire;
 use super::{Bench, PLANS};
+use crate::bench::instances::by;
 use crate::bench::{Row, Timer};
 
 const CLIENTS: u32 = 64;
@@ -36,11 +38,12 @@ struct Said {
 impl Bench<'_> {
     /// Each client submits `batch` jobs, then says in one request what it has done and takes as many again.
     pub(super) async fn jobs(&self, workload: &str, batch: u32, least: f64) -> anyhow::Result<Row> {
-        let serve = self.serve(&format!("jobs-{batch}")).await?;
+        let serves = self.serves(&format!("jobs-{batch}")).await?;
         let mut clients = JoinSet::new();
         let until = Instant::now() + self.scale.run;
         for n in 0..CLIENTS {
-            let client = Client { wire: serve.wire().await?, batch, name: format!("bench-{n}"), timer: Timer::new()? };
+            let client =
+                Client { wire: wire_of(&serves, n).await?, batch, name: format!("bench-{n}"), timer: Timer::new()? };
             clients.spawn(client.run(until));
         }
         let began = Instant::now();
@@ -49,19 +52,19 @@ impl Bench<'_> {
             timer.merge(&done??)?;
         }
         let took = began.elapsed();
-        serve.stop()?;
-        let row = self.row(timer.row(workload, self.store, CLIENTS, "jobs", took));
+        stop_all(serves)?;
+        let row = self.row(timer.row(&by(workload, self.instances), self.store, CLIENTS, "jobs", took));
         let pass = row.per_s >= least;
         Ok(if self.is_embedded() { row.judged(format!("at least {least:.0} jobs/s"), pass) } else { row })
     }
 
     /// Plans that do nothing: posted, started, waited for.
     pub(super) async fn plans(&self) -> anyhow::Result<Row> {
-        let serve = self.serve("plans").await?;
+        let serves = self.serves("plans").await?;
         let mut clients = JoinSet::new();
         let began = Instant::now();
         for client in 0..PLANNERS.min(self.scale.plans) {
-            let wire = serve.wire().await?;
+            let wire = wire_of(&serves, client).await?;
             let mine = (client..self.scale.plans).step_by(PLANNERS as usize);
             clients.spawn(carry_out(wire, mine.collect(), std::process::id()));
         }
@@ -70,8 +73,8 @@ impl Bench<'_> {
             timer.merge(&done??)?;
         }
         let took = began.elapsed();
-        serve.stop()?;
-        Ok(self.row(timer.row(PLANS, self.store, PLANNERS, "plans", took)))
+        stop_all(serves)?;
+        Ok(self.row(timer.row(&by(PLANS, self.instances), self.store, PLANNERS, "plans", took)))
     }
 }
 

@@ -9,6 +9,17 @@ use anyhow::Context as _;
 
 use super::wire::Wire;
 
+/// A connection to each client's server: they are spread over all.
+pub(super) async fn wire_of(serves: &[Serve], client: u32) -> anyhow::Result<Wire> {
+    let serve = serves.iter().cycle().nth(client as usize).context("no server")?;
+    serve.wire().await
+}
+
+/// Ends them all.
+pub(super) fn stop_all(serves: Vec<Serve>) -> anyhow::Result<()> {
+    serves.into_iter().try_for_each(Serve::stop)
+}
+
 /// How long a server has to come up.
 const UP: Duration = Duration::from_secs(60);
 
