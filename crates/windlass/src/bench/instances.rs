@@ -251,19 +251,12 @@ impl Turns {
     /// one neighbour at a time: the mean of two has more often a slow one in it than a single turn is one.
     pub(super) fn judge(&self, n: f64, unit: &str, shares: &[u64]) -> (f64, String, bool) {
         let rate = |turns: &[Duration]| n / median(&mut turns.to_vec());
-        let beside = || self.one.windows(2).zip(&self.several);
-        let sorted = |mut times: Vec<f64>| {
-            times.sort_unstable_by(f64::total_cmp);
-            times
-        };
-        let than = |one: &Duration, several: &Duration| one.div_duration_f64(*several);
-        let times = sorted(beside().flat_map(|(one, several)| one.iter().map(|one| than(one, several))).collect());
-        // Each turn once: two comparisons of one are not independent of each other.
-        let by_turn = sorted(
-            beside().map(|(one, several)| one.iter().map(|one| than(one, several)).product::<f64>().sqrt()).collect(),
-        );
+        let beside = self.one.windows(2).zip(&self.several);
+        let beside = beside.flat_map(|(one, several)| one.iter().map(|one| one.div_duration_f64(*several)));
+        let mut times: Vec<f64> = beside.collect();
+        times.sort_unstable_by(f64::total_cmp);
         let [least, most] = [times.first(), times.last()].map(|times| times.copied().unwrap_or(f64::NAN));
-        let [from, to] = certain(&by_turn);
+        let [from, to] = certain(&times, self.several.len());
         let middle = middle(&times);
         let sum: u64 = shares.iter().sum();
         let shares: Vec<_> = shares.iter().map(|part| format!("{} %", part * 100 / sum.max(1))).collect();
@@ -284,12 +277,12 @@ pub(super) fn median(took: &mut [Duration]) -> f64 {
     middle(&took.iter().map(Duration::as_secs_f64).collect::<Vec<_>>())
 }
 
-/// Between which of what is sorted the median of all that might have been measured is, with a certainty of 95 %.
-fn certain(sorted: &[f64]) -> [f64; 2] {
-    let n = sorted.len() as f64;
-    let out = ((n - 1.96 * n.sqrt()) / 2.0).max(0.0) as usize;
+/// Between which of what is sorted the median of all that might have been measured is, with a certainty of 95 %, if so many of them
+/// are independent of each other.
+fn certain(sorted: &[f64], independent: usize) -> [f64; 2] {
+    let out = (0.5 - 0.98 / (independent as f64).sqrt()).max(0.0) * sorted.len() as f64;
     let at = |place: Option<usize>| place.and_then(|place| sorted.get(place)).copied().unwrap_or(f64::NAN);
-    [at(Some(out)), at(sorted.len().checked_sub(out + 1))]
+    [at(Some(out as usize)), at(sorted.len().checked_sub(out as usize + 1))]
 }
 
 /// Of what is sorted.
@@ -313,16 +306,16 @@ mod tests {
         assert!(pass, "{said}");
         assert_eq!(
             said,
-            "no slower than one instance before and after: 1.000 times as fast in the median of 2 turns (0.94 to 0.98 with \
+            "no slower than one instance before and after: 1.000 times as fast in the median of 2 turns (0.67 to 1.33 with \
              a certainty of 95 %, single ones 0.67 to 1.33); one alone 15 stages/s; done by each: 75 %, 25 %"
         );
         assert!((per_s - 60.0 / 4.0).abs() < 1e-9, "{per_s}");
         assert_eq!(level.took(), Duration::from_secs(8));
         let slower = Turns { several: took(&[6, 3]), ..level };
         assert!(!slower.judge(60.0, "stages", &[1]).2);
-        let all: Vec<f64> = (0..24).map(f64::from).collect();
-        assert_eq!(certain(&all), [7.0, 16.0]);
-        assert_eq!(certain(&all[..1]), [0.0, 0.0]);
+        let all: Vec<f64> = (0..48).map(f64::from).collect();
+        assert_eq!(certain(&all, 24), [14.0, 33.0]);
+        assert_eq!(certain(&all[..2], 1), [0.0, 1.0], "one turn says nothing");
         assert!(!Turns::default().judge(60.0, "stages", &[1]).2, "nothing was measured");
     }
 }
