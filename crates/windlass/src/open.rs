@@ -45,6 +45,15 @@ impl StoreUrl {
         }
     }
 
+    /// All of it, for another process that is to open it.
+    pub(crate) fn whole(&self) -> String {
+        match self {
+            StoreUrl::Memory => "memory:".to_owned(),
+            StoreUrl::Embedded(folder) => format!("embedded:{}", folder.display()),
+            StoreUrl::Postgres(url) | StoreUrl::MySql(url) | StoreUrl::Redis(url) => url.reveal().to_owned(),
+        }
+    }
+
     /// The whole URL of a server, for whoever is to connect; `None` for a store that one process has alone.
     pub(crate) fn server(&self) -> Option<&str> {
         match self {

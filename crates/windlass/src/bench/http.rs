@@ -122,13 +122,8 @@ impl Bench<'_> {
 
     /// A server; on a store of its own where that is possible.
     async fn serve(&self, name: &str) -> anyhow::Result<Serve> {
-        let own = format!("embedded:{}", self.folder.join(name).display());
-        let url = match self.setup.url {
-            Some(StoreUrl::Memory) => "memory:".to_owned(),
-            Some(StoreUrl::Embedded(folder)) => format!("embedded:{}", folder.display()),
-            Some(url) => url.server().unwrap_or(&own).to_owned(),
-            None => own,
-        };
+        let own = || StoreUrl::Embedded(self.folder.join(name)).whole();
+        let url = self.setup.url.map_or_else(own, StoreUrl::whole);
         let log = self.folder.join(format!("{name}.log"));
         Serve::start(&url, self.setup.config, log).await
     }
